@@ -52,6 +52,7 @@ from praval_tools.errors import (
     UnusedCallsError,
 )
 from praval_tools.execution.context import current_call
+from praval_tools.execution.engines.selection import set_remote_submitter
 from praval_tools.names import normalize_name
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.bound_tool import BoundTool
@@ -65,7 +66,9 @@ from praval_tools.registry.default import (
 )
 from praval_tools.registry.from_files import set_configuration_loaders
 from praval_tools.registry.mcp_servers import set_mcp_connector
+from praval_tools.registry.openapi_services import set_openapi_preparer
 from praval_tools.registry.registry import ToolRegistry
+from praval_tools.registry.telemetry import set_telemetry_maker
 from praval_tools.registry.toolset import Toolset
 from praval_tools.schema.coercion import Repair
 from praval_tools.schema.type_hints import Secret
@@ -130,6 +133,24 @@ def _import_mcp_client() -> ModuleType:
     return client
 
 
+def _import_openapi() -> ModuleType:
+    from praval_tools.integrations import openapi
+
+    return openapi
+
+
+def _import_opentelemetry() -> ModuleType:
+    from praval_tools.integrations import opentelemetry
+
+    return opentelemetry
+
+
+def _import_remote_call() -> ModuleType:
+    from praval_tools.execution.engines import remote_call
+
+    return remote_call
+
+
 def _import_configuration() -> ModuleType:
     from praval_tools.config_loading import loader
 
@@ -161,7 +182,10 @@ _LAZY_NAMES: dict[str, Callable[[], ModuleType]] = {
 """Names that are imported when they are first used: they cost nothing in programs without them."""
 
 set_plugin_loader(lambda registry: _import_loader().load_at_first_lookup(registry))
-set_mcp_connector(lambda registry, server, options: _import_mcp_client().register_mcp(registry, server, options))
+set_mcp_connector(lambda *arguments: _import_mcp_client().register_mcp(*arguments))
+set_openapi_preparer(lambda *arguments: _import_openapi().prepare_openapi(*arguments))
+set_remote_submitter(lambda run: _import_remote_call().submit_remote_call(run))
+set_telemetry_maker(lambda **options: _import_opentelemetry().get_shared_telemetry(**options))
 
 set_configuration_loaders(
     lambda make, paths, watch: _import_configuration().build_registry(make, paths, watch=watch),

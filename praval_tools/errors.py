@@ -465,7 +465,7 @@ class UnusedCallsError(ToolError):
     def __str__(self) -> str:
         shown = ", ".join(map(repr, self.calls[:5])) + (" …" if len(self.calls) > 5 else "")
         return (
-            f"Run {self.run!r} recorded {len(self.calls)} calls that were not asked for again: {shown}. "
+            f"Run {self.run!r} recorded calls that were not asked for again ({len(self.calls)}): {shown}. "
             f"The program is not the one that was recorded; open the run without strict=True to go on."
         )
 

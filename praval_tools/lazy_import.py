@@ -12,7 +12,7 @@ LAZY_MODULES: Final = (
     "praval_tools.access.bounds",  # only grants with bounds need it
     "praval_tools.cli",  # one module per command, imported when the command runs
     "praval_tools.formats",  # only exports to providers need it
-    "praval_tools.journal.storage.sql_store",  # brings SQLAlchemy and Alembic, which take longer than all the rest
+    "praval_tools.journal.storage",  # brings SQLAlchemy, Alembic and drivers, which take longer than all the rest
     "praval_tools.runs.registry_journal",  # only registries with a journal or with statistics need it
     "praval_tools.schema.type_table",  # its rows look up the types inside a type, so it imports who needs it
 )

@@ -42,7 +42,7 @@ def refuse_wrong_call(method: Callable[..., object], args: Iterable[object], unk
     """Raise what is wrong with a call of *method*, which checks its own calls: its arguments, and unknown keywords."""
     signature = inspect.signature(method)
     named = [parameter for parameter in signature.parameters.values() if parameter.kind not in _CATCH_ALL][1:]
-    required = [one.replace(default=one.empty) if one.default is MISSING else one for one in named]
+    required = [item.replace(default=item.empty) if item.default is MISSING else item for item in named]
     given = tuple(takewhile(lambda value: value is not MISSING, args))
     signature = inspect.Signature(required)
     raise TypeError(describe_misuse(method.__name__, signature, given, unknown))
@@ -137,7 +137,7 @@ def describe_misuse(
             return f"{label}() got {name!r} twice: by its position and by its name."
     given = {*by_position[: len(args)], *keywords}
     needed = [parameter for parameter in parameters if parameter.name in {*by_position, *by_name}]
-    missing = [one.name for one in needed if one.default is one.empty and one.name not in given]
+    missing = [item.name for item in needed if item.default is item.empty and item.name not in given]
     return f"{label}() needs {' and '.join(map(repr, missing))}." if missing else ""
 
 

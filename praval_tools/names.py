@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from reprlib import Repr
 from typing import Final, Protocol, TypeGuard, TypeVar
@@ -78,6 +78,23 @@ def to_plain_text(value: object) -> str:
     A class of its own could compare, show and hash itself as another text, now or when somebody else reads it.
     """
     return value if type(value) is str else str.__str__(value if isinstance(value, str) else str(value))
+
+
+def to_plain_scalar(value: object) -> object:
+    """Return a text, bytes or number of a class of its own, such as an Enum's, as a plain one; all else as it is."""
+    if type(value) in _PLAIN_SCALARS:
+        return value
+    return next((make(value) for kind, make in _PLAIN_SCALARS.items() if issubclass(type(value), kind)), value)
+
+
+_PLAIN_SCALARS: Final[dict[type, Callable[..., object]]] = {
+    str: str.__str__,
+    bool: bool,
+    int: int.__pos__,
+    float: float.__pos__,
+    bytes: lambda value: bytes.__getitem__(value, slice(None)),
+}
+"""Scalar type → what makes a plain one of a value of a subclass, without code of that."""
 
 
 def get_name(value: object) -> str:
@@ -177,11 +194,19 @@ _MAX_COMPARED_NAMES: Final = 100
 """How many names are compared letter by letter with one that is unknown."""
 
 
-def find_similar_names(name: str, candidates: Iterable[str], limit: int = 3) -> tuple[str, ...]:
+def find_similar_names(
+    name: str, candidates: Iterable[str], limit: int = 3, *, cutoff: float = 0.6
+) -> tuple[str, ...]:
     """
     Return up to *limit* of *candidates* that resemble *name*, the likeliest first.
 
     Of very many candidates those that share most pairs of letters with it are compared, and no others.
+
+    Args:
+        name: The name.
+        candidates: The names that there are.
+        limit: How many are returned.
+        cutoff: How much they resemble it at least; 1: they are the same.
     """
     from difflib import get_close_matches
     from heapq import nlargest
@@ -195,7 +220,7 @@ def find_similar_names(name: str, candidates: Iterable[str], limit: int = 3) -> 
         pairs = {*zip(wanted, wanted[1:], strict=False)}
         shared = {other: len(pairs.intersection(zip(other, other[1:], strict=False))) for other in folded}
         names = nlargest(_MAX_COMPARED_NAMES, folded, key=lambda other: (shared[other], -len(other)))
-    return tuple(folded[match] for match in get_close_matches(wanted, names, limit, 0.6))
+    return tuple(folded[match] for match in get_close_matches(wanted, names, limit, cutoff))
 
 
 def suggest_names(name: object, candidates: Iterable[str], prefix: str = " Did you mean ") -> str:
@@ -224,8 +249,15 @@ def describe_error(error: BaseException) -> str:
         return f"the tool tried to end the program (exit code {shorten_repr(error.code)})"
     try:
         return str(error) or type(error).__name__
-    except Exception as fault:  # isolation: it is the tool's own code
+    except KeyboardInterrupt:
+        raise
+    except BaseException as fault:  # isolation: it is the tool's own code, which may try to end the program
         return f"{type(error).__name__}, whose message cannot be shown ({type(fault).__name__})"
+
+
+def format_count(number: int, noun: str, plural: str | None = None) -> str:
+    """Return *number* with its noun: "1 call", "1,200 calls"; *plural* where that is not the noun with an s."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def shorten_repr(value: object, limit: int = 80) -> str:

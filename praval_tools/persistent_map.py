@@ -57,14 +57,25 @@ class PersistentMap(Mapping[K, V]):
         return self._size
 
     def __iter__(self) -> Iterator[K]:
-        return chain.from_iterable(self._iter_buckets())
+        return chain.from_iterable(self.iter_buckets())
 
-    def _iter_buckets(self) -> Iterator[_Bucket[K, V]]:
+    def iter_buckets(self) -> Iterator[_Bucket[K, V]]:
+        """Yield the dicts that hold the pairs; maps that were made of each other share most of them."""
         if isinstance(self._root, dict):
             yield self._root
             return
         for node in chain.from_iterable(self._root):
             yield from (node,) if isinstance(node, dict) else node
+
+    def find_changed_keys(self, other: PersistentMap[K, V]) -> set[K]:
+        """Return the keys that only one of both maps has, or has with another object; fast where both share much."""
+        if self is other:
+            return set()
+        mine, theirs = ({id(bucket): bucket for bucket in tree.iter_buckets()} for tree in (self, other))
+        before = {key: value for place, bucket in mine.items() if place not in theirs for key, value in bucket.items()}
+        after = {key: value for place, bucket in theirs.items() if place not in mine for key, value in bucket.items()}
+        changed = {key for key, value in before.items() if key not in after or after[key] is not value}
+        return changed | (after.keys() - before.keys())
 
     def set(self, key: K, value: V) -> PersistentMap[K, V]:
         """Return a map in which *key* is *value*."""

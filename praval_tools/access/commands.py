@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from praval_tools.access import events
 from praval_tools.access.permissions import SwitchTarget
 from praval_tools.access.records import AgentProfile, Block, DisabledRecord, ToolRecord
-from praval_tools.access.state import AccessState
+from praval_tools.access.state import AccessState, get_tool_origin
 from praval_tools.errors import (
     DuplicateAgentError,
     DuplicateToolError,
@@ -53,6 +53,31 @@ def require_owner(state: AccessState, actor: str, verb: str, tool: str) -> ToolR
     if state.get_profile(actor).retired:
         raise NotOwnerError(actor, verb, tool, None, "it is retired")
     return record
+
+
+def describe_earlier_transfer(state: AccessState, tool: str, actor: str, verb: str) -> str:
+    """
+    Return why *actor*, the declared owner, may do nothing: the tool was transferred in an earlier process.
+
+    Start-up code does not know of that; for everybody else, and later transfers, the text is empty.
+    """
+    record = state.find_tool_record(tool)
+    if record is None or record.declared_metadata is None:
+        return ""
+    owner, origin = record.tool.metadata.owned_by, get_tool_origin(record.tool)
+    if record.declared_metadata.owned_by != actor or owner == actor:
+        return ""
+    for stored in state.list_stored_changes(tool):
+        change = stored.change
+        if not isinstance(change, events.OwnershipTransferred) or stored.source != origin:
+            continue
+        if change.to == owner and change.origin == "earlier":
+            return (
+                f"{tool!r} was transferred from {actor!r} to {owner!r} before this process looked: {actor!r} may not "
+                f"{verb} it any more, and nothing was changed. Do it as {owner!r}, or give the tool back: "
+                f"transfer_ownership({tool!r}, {actor!r})."
+            )
+    return ""
 
 
 def refuse_untrusted_plugin(record: ToolRecord, actor: str, verb: str) -> None:

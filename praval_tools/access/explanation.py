@@ -18,7 +18,7 @@ from praval_tools.access.rules import (
 )
 from praval_tools.access.state import AccessState
 from praval_tools.errors import ToolError
-from praval_tools.names import suggest_names
+from praval_tools.names import format_count, suggest_names
 from praval_tools.tools.decision import Decision, Tried
 from praval_tools.tools.implementation import BoundArguments
 from praval_tools.tools.tool import AnyTool
@@ -119,7 +119,7 @@ def _describe_grants(live: list[GrantRecord]) -> str:
         return "no live grant names the two"
     record = live[0]
     left = record.calls_left
-    limits = "" if left is None else f", {left} call{'' if left == 1 else 's'} left"
+    limits = "" if left is None else f", {format_count(left, 'call')} left"
     if record.grant.expires is not None:
         limits += f", until {record.grant.expires.isoformat()}"
     if record.grant.where is not None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from copy import deepcopy
+from datetime import datetime, timedelta, timezone
 
 import msgspec
 from attrs import evolve
@@ -21,13 +22,18 @@ from praval_tools.access.permissions import (
 from praval_tools.access.records import MAX_CHAIN_LENGTH, GrantRecord, Principal, ToolRecord
 from praval_tools.access.redeclaration import plan_redeclaration
 from praval_tools.access.rules import can_satisfy_all, list_lineage, list_live_lineage, resolve_access
-from praval_tools.access.state import AccessState, find_pending_grants_ended_by, get_tool_origin
+from praval_tools.access.state import AccessState, find_pending_grants_ended_by
 from praval_tools.errors import GrantError, NotOwnerError, UnknownGrantError
-from praval_tools.names import OPERATOR, shorten_repr, to_plain_text
+from praval_tools.names import OPERATOR, format_count, has_type, shorten_repr, to_plain_text
+from praval_tools.schema.json_input import MalformedArgumentsError, normalize_json
 
 
 class GrantRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody asks to be granted."""
+    """
+    What somebody asks to be granted.
+
+    Its texts, times and bounds are plain: what others read and compare later runs no code of who asked.
+    """
 
     tool: str
     agent: str
@@ -38,32 +44,38 @@ class GrantRequest(msgspec.Struct, frozen=True, kw_only=True):
     where: Mapping[str, object] | None = None
     delegable: bool = False
 
+    def __post_init__(self) -> None:
+        plain = {
+            "key": None if self.key is None else to_plain_text(self.key),
+            "reason": to_plain_text(self.reason),
+            "expires": _to_plain_expiry(self.expires),
+            "where": _to_plain_bounds(self.where),
+        }
+        for name, value in plain.items():
+            msgspec.structs.force_setattr(self, name, value)
+
+
+def _to_plain_expiry(expires: datetime | timedelta | None) -> datetime | timedelta | None:
+    """Return the same moment or time span as a plain one; a time zone as its offset at that moment."""
+    if has_type(expires, timedelta):
+        return timedelta.__add__(timedelta(), expires)
+    if has_type(expires, datetime) and not (type(expires) is datetime and type(expires.tzinfo) is timezone):
+        return datetime.fromisoformat(datetime.isoformat(expires))
+    return expires
+
+
+def _to_plain_bounds(where: Mapping[str, object] | None) -> Mapping[str, object] | None:
+    """Return a copy of bounds, of dicts and lists; what is not JSON stays as it is, and is refused."""
+    if not isinstance(where, Mapping):
+        return where
+    try:
+        return deepcopy(normalize_json(dict(where)))  # type: ignore[no-any-return]
+    except MalformedArgumentsError:
+        return where
+
 
 class AssignmentDeclined(Exception):
     """The operator's code assigns what is blocked, or was taken away: nothing happens, and the caller says so."""
-
-
-def decline_if_transferred(state: AccessState, tool: str, actor: str) -> None:
-    """
-    Decline what *actor*, the declared owner, may not grant because the tool was transferred in an earlier process.
-
-    Start-up code does not know of that; for everybody else, and later transfers, the refusal stands.
-    """
-    record = get_tool_record(state, tool)
-    declared, owner = record.declared_metadata, record.tool.metadata.owned_by
-    if declared is None or declared.owned_by != actor or owner == actor:
-        return
-    origin = get_tool_origin(record.tool)
-    for stored in state.list_stored_changes(tool):
-        change = stored.change
-        if not isinstance(change, events.OwnershipTransferred) or stored.source != origin:
-            continue
-        if change.to == owner and change.origin == "earlier":
-            raise AssignmentDeclined(
-                f"{tool!r} was transferred from {actor!r} to {owner!r} before this process looked; the assignment by "
-                f"{actor!r} changes nothing. Assign it by {owner!r}, or give it back: "
-                f"transfer_ownership({tool!r}, {actor!r})."
-            )
 
 
 def plan_grant(
@@ -86,14 +98,15 @@ def plan_grant(
     record = get_tool_record(state, request.tool)
     lenders = _find_lendable_grants(state, record, request.agent, actor, now)
     if request.key is not None and (old_id := state.grant_ids_by_key.get((actor, request.key))) is not None:
-        made = _check_same_key_grant(state.grants[old_id].grant, request)
+        previous = _check_same_key_grant(state.grants[old_id].grant, request)
         if state.grants[old_id].has_ended(now):
-            return [], made, ""
-        declared = _build_grant(record, request, actor, made.made or now, new_id)
+            return [], previous, ""
+        declared = _build_grant(record, request, actor, previous.made or now, new_id)
         if lenders is not None:  # what is left out follows from the grant that it was lent from
-            inherited = {name: getattr(made, name) for name in ("expires", "max_calls") if not getattr(declared, name)}
+            left_out = [name for name in ("expires", "max_calls") if not getattr(declared, name)]
+            inherited = {name: getattr(previous, name) for name in left_out}
             declared = evolve(declared, **inherited)
-        return plan_redeclaration(state, record, made, declared, actor)
+        return plan_redeclaration(state, record, previous, declared, actor)
     grant = _build_grant(record, request, actor, now, new_id)
     if lenders is not None:
         grant = _lend_from_first_sufficient_grant(state, record, grant, lenders)
@@ -147,6 +160,8 @@ def _build_grant(record: ToolRecord, request: GrantRequest, actor: str, now: dat
     problems, bounds = [], None
     if request.max_calls is not None and (type(request.max_calls) is not int or request.max_calls < 1):
         problems.append(f"max_calls={shorten_repr(request.max_calls)} is not a whole number from 1 on")
+    if type(request.delegable) is not bool:
+        problems.append(f"delegable={shorten_repr(request.delegable)} is neither True nor False")
     expires, problem = _resolve_expiry(request.expires, now)
     if problem:
         problems.append(problem)
@@ -226,7 +241,8 @@ def _lend_from_grant(state: AccessState, record: ToolRecord, grant: Grant, paren
     if source.expires is not None and grant.expires is not None and grant.expires > source.expires:
         problems.append(f"it would outlast the grant that it comes from, which ends {source.expires.isoformat()}")
     if left is not None and grant.max_calls is not None and grant.max_calls > left:
-        problems.append(f"it would admit {grant.max_calls} calls where the grant that it comes from has {left} left")
+        calls = format_count(grant.max_calls, "call")
+        problems.append(f"it would admit {calls} where the grant that it comes from has {left} left")
     lineage = [grant, *(ancestor.grant for ancestor in list_lineage(state, source.id))]
     if len(lineage) > MAX_CHAIN_LENGTH:
         problems.append(f"it would be lent on {len(lineage)} times in a row; more than {MAX_CHAIN_LENGTH} are too many")

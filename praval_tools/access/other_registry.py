@@ -19,6 +19,11 @@ def set_default_store_finder(find: Callable[[], StateStore | None]) -> None:
     _default_store_finders[:] = [find]
 
 
+def is_default_store(store: StateStore) -> bool:
+    """Tell whether *store* is that of the default registry."""
+    return any(find() is store for find in _default_store_finders)
+
+
 def note_foreign_tool(store: StateStore, tool: object) -> None:
     """Note a tool that was given as object and is not in *store*, so that later refusals can say where it is."""
     if isinstance(tool, Tool) and tool.name not in store.get_current_state().tools:

@@ -63,14 +63,15 @@ class ChangePersistence(Protocol):
 class PendingChange:
     """Several changes that are not published yet: their events, the plans of these, and the state after them."""
 
-    __slots__ = ("base", "is_draft", "events", "persistence", "plans", "state", "_thread_and_task")
+    __slots__ = ("base", "is_draft", "is_whole", "events", "persistence", "plans", "state", "_thread_and_task")
 
     def __init__(
-        self, state: AccessState, persistence: ChangePersistence | None = None, *, is_draft: bool = False
-    ) -> None:
+        self, state: AccessState, persistence: ChangePersistence | None = None, *, is_draft: bool = False,
+        is_whole: bool = False,
+    ) -> None:  # fmt: skip
         self.base = self.state = state
         self.persistence = persistence
-        self.is_draft = is_draft
+        self.is_draft, self.is_whole = is_draft, is_whole
         self.events: list[AnyStateEvent] = []
         self.plans: list[tuple[str, Planner]] = []
         self._thread_and_task = threading.get_ident(), _get_task_id()

@@ -29,7 +29,7 @@ class RegistryProblem(msgspec.Struct, frozen=True):
     Args:
         kind: Stable: `unknown-tool`, `unknown-category`, `undeclared-agent`, `no-owner`, `unreachable`,
             `breaking-change`, `definition`, `renamed`, `grant-differs`, `act-beats-declaration`, `act-waits`, `plugin`,
-            `mcp-server`, `mcp-tool`, `definition-changed`.
+            `mcp-server`, `mcp-tool`, `definition-changed`, `openapi-operation`, `openapi-auth`.
         subject: The agent, tool or plugin that it is about.
         message: One sentence.
         remedy: What to do.

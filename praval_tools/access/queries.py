@@ -10,7 +10,7 @@ from praval_tools.access.records import AccessRecord, Principal
 from praval_tools.access.rules import AccessResolution, list_live_lineage, resolve_access
 from praval_tools.access.state import AccessState, sort_by_registration
 from praval_tools.errors import UnknownToolError
-from praval_tools.names import find_similar_names, fold_name, is_valid_agent_name
+from praval_tools.names import find_similar_names, is_valid_agent_name
 from praval_tools.tools.tool import AnyTool
 
 _MAX_SIMILAR_TOOLS: Final = 12
@@ -88,7 +88,7 @@ def find_candidate_tools(state: AccessState, principal: Principal) -> list[str]:
 def find_similar_callable_tools(state: AccessState, principal: Principal, name: str, now: datetime) -> list[str]:
     """Return the names that resemble *name*, of tools that *principal* may call; never that name itself."""
     similar = find_similar_names(name, find_candidate_tools(state, principal), _MAX_SIMILAR_TOOLS)
-    others = (tool for tool in similar if fold_name(tool) != fold_name(name))
+    others = (tool for tool in similar if tool != name)
     return [tool for tool in others if resolve_access(state, principal, tool, now).refusal is None][:3]
 
 

@@ -56,6 +56,7 @@ class AgentProfile(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults
         declared: False for a name that only grants mention.
         retired: It can call nothing until declared again.
         place: Where it was declared, as text.
+        config_file: The file of a configuration that declares it; empty where code does.
         run: The same as a site, which can tell whether the declaration runs again.
     """
 
@@ -66,7 +67,13 @@ class AgentProfile(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults
     declared: bool = False
     retired: bool = False
     place: str = ""
+    config_file: str = ""
     run: DeclarationSite | None = None
+
+
+def _refuse_subclass(cls: type) -> None:
+    """Refuse a subclass, which could compare itself, or name its members, as those of another principal."""
+    raise TypeError(f"{cls.__name__} cannot be a class of its own: who calls is a plain value.")
 
 
 class Delegation(msgspec.Struct, frozen=True):
@@ -76,16 +83,38 @@ class Delegation(msgspec.Struct, frozen=True):
     parent: Principal
     tools: frozenset[str] | None = None
 
+    def __init_subclass__(cls, **_: object) -> None:
+        _refuse_subclass(cls)
+
+    def __post_init__(self) -> None:
+        if type(self.parent) is not Principal:
+            raise TypeError(f"The parent of a delegation is a Principal, not {shorten_repr(self.parent)}.")
+        if len(self.parent.chain) >= MAX_CHAIN_LENGTH:
+            raise InvalidNameError(f"{self.parent.agent!r} acts for {MAX_CHAIN_LENGTH} others; more are not chained.")
+        msgspec.structs.force_setattr(self, "mode", to_plain_text(self.mode))
+        if self.tools is not None:
+            msgspec.structs.force_setattr(self, "tools", frozenset(map(to_plain_text, self.tools)))
+
 
 class Principal(msgspec.Struct, frozen=True):
     """
     Who calls: an agent, and its delegation, if any.
 
     What is decided, counted or kept for a caller is so for its principal, never for the name of the agent alone.
+    Its fields are plain, and it has no subclasses: equal principals are the same ones, whoever made them.
     """
 
     agent: str
     delegation: Delegation | None = None
+
+    def __init_subclass__(cls, **_: object) -> None:
+        _refuse_subclass(cls)
+
+    def __post_init__(self) -> None:
+        if self.delegation is not None and type(self.delegation) is not Delegation:
+            raise TypeError(f"What a principal calls by is a Delegation, not {shorten_repr(self.delegation)}.")
+        if type(self.agent) is not str:
+            msgspec.structs.force_setattr(self, "agent", to_plain_text(self.agent))
 
     @property
     def chain(self) -> tuple[str, ...]:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _MAX_COMBINATION_CHECKS: Final = 256
 """How many combinations of several members' bounds are checked for arguments that meet them; others count as met."""
+_CONFIGURED_KINDS: Final = ("config", "mcp", "openapi")
+"""The kinds of sources whose file, if they have one, is a configuration."""
 
 
 class AccessRecords(Protocol):
@@ -121,9 +123,9 @@ class AccessResolution(msgspec.Struct, frozen=True):
     def find_path(self, rank: tuple[tuple[bool, bool, int], ...]) -> AccessPath | None:
         """Return the path that combines those of these ranks, one for each member."""
         pairs = zip(self.member_paths, rank, strict=False)  # a refusal has no paths
-        first = (next((path for path in paths if path.rank == (one,)), None) for paths, one in pairs)
-        found = [path for path in first if path is not None]
-        return _combine_paths(found) if found and len(found) == len(rank) else None
+        first = (next((path for path in paths if path.rank == (part,)), None) for paths, part in pairs)
+        chosen = [path for path in first if path is not None]
+        return _combine_paths(chosen) if chosen and len(chosen) == len(rank) else None
 
 
 def resolve_access(records: AccessRecords, principal: Principal, tool: str, now: datetime) -> AccessResolution:
@@ -163,7 +165,7 @@ def _iter_combinations(
             return
         for path in rest[0]:
             chosen = [*first, path]
-            if is_metered and not any(one.is_metered for paths in (chosen, *rest[1:]) for one in paths):
+            if is_metered and not any(other.is_metered for paths in (chosen, *rest[1:]) for other in paths):
                 continue  # all of these came before
             bounds = _combine_paths(chosen).bounds
             if not bounds or next(checks, None) is None or can_satisfy_all(bounds, implementation):
@@ -293,13 +295,25 @@ def iter_grantless_rules(profile: AgentProfile, record: ToolRecord) -> Iterator[
     is_listed = tool in profile.tools
     hidden = " but it is private" if private else ""
     why = f"{agent!r} {'lists' if is_listed else 'does not list'} it{hidden}"
-    yield Tried("listed", is_listed and not private, why, "" if private else f"@agent({agent!r}, tools=[{tool!r}])")
+    change = "" if private else _write_request(profile, record, "tools", tool)
+    yield Tried("listed", is_listed and not private, why, change)
     why = ("it is shared" if meta.shared else "it is not shared") + hidden
     if meta.shared and not auto:
         why += f" but {agent!r} has auto_discover_tools=False"
     change = f"share_tool({tool!r})" if auto and not private else ""
     yield Tried("shared", meta.shared and auto and not private, why, change)
     yield _try_category(profile, record, hidden)
+
+
+def _write_request(profile: AgentProfile, record: ToolRecord, key: str, name: str) -> str:
+    """Return what requests a tool or a category where the agent is declared, or would be: in a file, or in code."""
+    source = record.tool.metadata.source
+    is_new_entry = not profile.declared and source is not None and source.kind in _CONFIGURED_KINDS
+    file = source.file if is_new_entry and source is not None else profile.config_file
+    if not file:
+        return f"@agent({profile.name!r}, {key}=[{name!r}])"
+    path = ".".join(("agents", profile.name, key))
+    return f"{name!r} in {path} of {file}"
 
 
 def _try_category(profile: AgentProfile, record: ToolRecord, hidden: str) -> Tried:
@@ -313,7 +327,8 @@ def _try_category(profile: AgentProfile, record: ToolRecord, hidden: str) -> Tri
         why += ", which counts for a plugin's tool once the operator trusts it"
     elif is_requested and not is_reachable:
         why += ", which reaches only tools without an owner"
-    change = f"@agent({agent!r}, tool_categories=[{meta.category!r}])" if is_reachable and not meta.private else ""
+    has_effect = is_reachable and not meta.private
+    change = _write_request(profile, record, "tool_categories", meta.category) if has_effect else ""
     return Tried("category", is_requested and is_trusted and is_reachable and not meta.private, why, change)
 
 
@@ -447,8 +462,8 @@ def choose_path(
         if (path := next(admitting, None)) is not None:
             chosen.append(path)
         else:
-            found = (find_violations(bounds) for path in paths for bounds in path.bounds)
-            reasons.update(dict.fromkeys(chain.from_iterable(found)))
+            violations = (find_violations(bounds) for path in paths for bounds in path.bounds)
+            reasons.update(dict.fromkeys(chain.from_iterable(violations)))
     if len(chosen) == len(resolution.member_paths):
         combined = _combine_paths(chosen)
         return combined, combined.decision

@@ -139,11 +139,8 @@ class StateStore:
         change = self._get_own_change()
         if change is not None and not (outside_draft and change.is_draft):
             self._refuse_closed()
-            if change.is_draft:
-                change.plans.append((_find_calling_module(), plan))
-                return change.add_plan(plan)
-            events = change.add_plan(plan)
-            change.plans.append(("", plan))
+            events = change.add_plan(plan)  # one that raises is not planned again: the caller knows of it
+            change.plans.append((_find_calling_module() if change.is_draft else "", plan))
             return events
         self._refuse_reentry()
         try:
@@ -162,12 +159,17 @@ class StateStore:
             if self._store_and_publish(change):
                 return tuple(change.events)
 
-    def change(self) -> AbstractContextManager[None]:
-        """Make several changes one: published together at the end, none of them if an exception leaves."""
-        return ChangeBlock(self, self.name, self._hold_change())
+    def change(self, *, is_whole: bool = False) -> AbstractContextManager[None]:
+        """
+        Make several changes one: published together at the end, none of them if an exception leaves.
+
+        Args:
+            is_whole: None of them either where they cannot be stored; else what allows nothing new counts.
+        """
+        return ChangeBlock(self, self.name, self._hold_change(is_whole))
 
     @contextmanager
-    def _hold_change(self) -> Iterator[PendingChange]:
+    def _hold_change(self, is_whole: bool) -> Iterator[PendingChange]:
         if (outer := self._get_own_change()) is not None:
             state, events, plans = outer.state, len(outer.events), len(outer.plans)
             try:
@@ -180,7 +182,7 @@ class StateStore:
         self._refuse_reentry()
         try:
             with self._lock:
-                change = PendingChange(self.state, self.persistence)
+                change = PendingChange(self.state, self.persistence, is_whole=is_whole)
                 try:
                     self._active_change = change
                     self.state = change.base = copy(self.state)  # fast paths look again, and come to `refuse_calls`
@@ -246,7 +248,7 @@ class StateStore:
             if persistence is not None and _has_any(change, RegistryCleared):
                 self._publish_other_changes(persistence)  # what is stored is not forgotten by that
             return True
-        if not _has_any(change, WIDENING_EVENTS):
+        if not (change.is_whole or _has_any(change, WIDENING_EVENTS)):
             return self._publish_then_store(persistence, change)
         try:
             after = persistence.write_changes(change.base, change.events, require_current_base=True)
@@ -312,6 +314,8 @@ class StateStore:
         try:
             persistence.warn_or_raise(error)
         except JournalError:
+            if change.is_whole:
+                raise
             for event in change.events:
                 is_known = not isinstance(event, GrantRevoked) or event.grant in published.state.grants
                 if is_known and (part := extract_narrowing_part(event)) is not None:
@@ -327,10 +331,10 @@ class StateStore:
 
     def load_other_changes(self) -> None:
         """Take over what other processes changed, as the journal says."""
-        if self.persistence is None:
-            return
         with self._lock:
-            self._publish_other_changes(self.persistence)
+            persistence = self.persistence
+            if persistence is not None:
+                self._publish_other_changes(persistence)
         self.subscriptions.deliver_events()
 
     def _publish_other_changes(self, persistence: ChangePersistence) -> None:

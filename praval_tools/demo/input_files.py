@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from praval_tools.demo.table import Column, Table
 from praval_tools.errors import ToolError
+from praval_tools.names import format_count
 
 if TYPE_CHECKING:
     from _csv import Reader as _Reader
@@ -114,7 +115,7 @@ def _parse_rows(path: Path, reader: _Reader) -> tuple[list[str], list[list[str]]
         if not row:
             continue
         if len(row) != len(heading):
-            count = f"{len(row)} field{'' if len(row) == 1 else 's'}"
+            count = format_count(len(row), "field")
             problem = f"line {reader.line_num} has {count} where the heading has {len(heading)}."
             raise UnreadableDataError(str(path), problem)
         rows.append(["" if (text := cell.strip()) in _MISSING_VALUES else text for cell in row])

@@ -11,6 +11,7 @@ from attrs import asdict, has
 from praval_tools.demo.question import Question
 from praval_tools.demo.statistics import EMPTY_LABEL, MIN_GROUP_ROWS, Average, Comparison
 from praval_tools.demo.tools import DataSummary, NotebookEntry, Report, Word
+from praval_tools.names import format_count
 
 
 def summarize_result(value: Any, unit: str = "rows") -> str:
@@ -32,12 +33,12 @@ def summarize_result(value: Any, unit: str = "rows") -> str:
 
 
 def _count_groups(groups: Sized) -> str:
-    return f"{len(groups)} group{'' if len(groups) == 1 else 's'}"
+    return format_count(len(groups), "group")
 
 
 def _format_columns(names: Sequence[str]) -> str:
     more = f" and {len(names) - 6} more" if len(names) > 6 else ""
-    return f"{len(names)} column{'s' if len(names) != 1 else ''}: {', '.join(names[:6])}{more}"
+    return f"{format_count(len(names), 'column')}: {', '.join(names[:6])}{more}"
 
 
 def _summarize_list(values: list[Any], unit: str) -> str:
@@ -50,7 +51,7 @@ def _summarize_list(values: list[Any], unit: str) -> str:
     if isinstance(first, Word):
         return ", ".join(f"{word.word} ({word.times:,})" for word in values)
     if isinstance(first, NotebookEntry):
-        return f"{len(values)} note{'s' if len(values) != 1 else ''}"
+        return format_count(len(values), "note")
     return f"{len(values)} {unit}, the first: {' | '.join(cell or '-' for cell in first.values())}"
 
 
@@ -61,7 +62,7 @@ def format_arguments(arguments: dict[str, Any], *, max_length: int = 400) -> str
 
 def _format_argument(value: Any, most: int) -> str:
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {len(values)} values" for key, values in value.items()) + "}"
+        return "{" + ", ".join(f"{key}: {format_count(len(values), 'value')}" for key, values in value.items()) + "}"
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= most else f"{text[: most - 2]}…{text[-1]}"
 

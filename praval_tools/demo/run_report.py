@@ -30,9 +30,9 @@ class RunReport(History):
     @property
     def missing_effects(self) -> int:
         """How many calls succeeded without the effect that they are made for: 0, or something is wrong."""
-        done, tools = {effect.call for effect in self.effects}, {effect.tool for effect in self.effects}
-        made = [call.record for call in self.calls if call.record.tool_name in tools and call.outcome == "ok"]
-        return sum(record.tool_call_id not in done for record in made)
+        calls_with_effect, tools = {effect.call for effect in self.effects}, {effect.tool for effect in self.effects}
+        records = [call.record for call in self.calls if call.record.tool_name in tools and call.outcome == "ok"]
+        return sum(record.tool_call_id not in calls_with_effect for record in records)
 
 
 def build_run_report(journal: Journal, run_id: str, effects: Iterable[Effect]) -> RunReport:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 from contextlib import aclosing, closing, contextmanager
+from functools import partial
 
 import msgspec
 
@@ -11,12 +12,14 @@ from praval_tools.errors import ModelError, ToolUsageError
 from praval_tools.execution.context import current_call, resolve_caller
 from praval_tools.execution.deps import get_deps, use_deps
 from praval_tools.formats import FORMATS, format_of
+from praval_tools.formats.deferred_loading import SEARCH_TOOL_NAME
 from praval_tools.formats.response_fields import assign_call_ids, to_plain_data
 from praval_tools.journal.storage.protocol import Answer, Item
 from praval_tools.loop.drivers import LoopEffects, LoopResources, drive, drive_async
 from praval_tools.loop.replies import JsonObject, read_reply
 from praval_tools.loop.state_machine import STOP_REASONS, LoopOptions, LoopStateMachine
-from praval_tools.loop.values import LoopEnded, LoopEvent, LoopResult, Model, ModelReply
+from praval_tools.loop.tool_search import FoundTools, ToolSearch, list_found_tools, narrow_searches
+from praval_tools.loop.values import LoopEnded, LoopEvent, LoopResult, Model, ModelReply, ModelRequest
 from praval_tools.misuse import explain_misuse
 from praval_tools.names import get_name, shorten_repr
 from praval_tools.registry.agents import Agent
@@ -56,10 +59,11 @@ class ToolLoop:
         answer_tool: The tool whose first successful call ends the loop; what it returned is the result's `answer`.
         retries: How often a request is sent again that may succeed later.
         retry_wait: Seconds before the first of them, doubled each time; what the provider says counts more.
+        tool_search: The model is sent a tool that finds others, and those that it found; None: all of the agent's.
 
     Raises:
         UnknownFormatError: The model's `format` is none.
-        ToolUsageError: It is not a model, or a limit makes no sense.
+        ToolUsageError: It is not a model, a limit makes no sense, or *tool_search* is of another registry.
     """
 
     def __init__(
@@ -78,14 +82,12 @@ class ToolLoop:
         answer_tool: str | AnyTool | None = None,
         retries: int = 2,
         retry_wait: float = 1.0,
+        tool_search: ToolSearch | None = None,
     ) -> None:
-        if not isinstance(agent, Agent):
-            raise ToolUsageError(f"{shorten_repr(agent)} is not an agent: ToolLoop(registry.agent('name'), model).")
-        if not callable(getattr(model, "reply", None)):
-            raise ToolUsageError(f"{shorten_repr(model)} is not a model: it has no method reply(request).")
+        _check_participants(agent, model, tool_search)
         self._runtime = get_executor(agent.tools).runtime
         known_formats = {**FORMATS, **self._runtime.hooks.formats}
-        self.agent, self.model = agent, model
+        self._agent, self.model, self._tool_search = agent, model, tool_search
         self.form = format_of(getattr(model, "format", "openai-chat"), known_formats)
         self._strict, self._think_augment, self._max_parallel = strict, think_augment, max_parallel
         self._tags, self._excluded_tags = to_tag_set(tags), to_tag_set(exclude_tags)
@@ -105,6 +107,11 @@ class ToolLoop:
 
     def __repr__(self) -> str:
         return f"<ToolLoop of {self.agent.name!r} with {self._get_model_name()}>"
+
+    @property
+    def agent(self) -> Agent:
+        """Whose calls it makes."""
+        return self._agent
 
     # ── sync ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -146,12 +153,13 @@ class ToolLoop:
         self, beginning: JsonObject | None, run_id: str | None, deps: object, *, stream: bool
     ) -> Generator[LoopEvent]:
         with self._open_conversation(beginning, run_id) as (conversation, model_log, first_item):
-            resources = self._build_resources(deps, stream)
+            found_tools = self._make_found_tools(conversation)
+            resources = self._build_resources(deps, stream, found_tools)
             if first_item is not None or model_log is None:
                 self._check_deps(deps)
             if first_item is not None and resources.store is not None:
                 _raise_write_error(resources.store.append([first_item])[0])
-            effects = self._build_state_machine(conversation, model_log, deps, stream=stream)
+            effects = self._build_state_machine(conversation, model_log, deps, found_tools, stream=stream)
             with closing(drive(effects, resources)) as events:
                 yield from events
 
@@ -182,12 +190,13 @@ class ToolLoop:
         self, beginning: JsonObject | None, run_id: str | None, deps: object, *, stream: bool
     ) -> AsyncGenerator[LoopEvent]:
         with self._open_conversation(beginning, run_id) as (conversation, model_log, first_item):
-            resources = self._build_resources(deps, stream)
+            found_tools = self._make_found_tools(conversation)
+            resources = self._build_resources(deps, stream, found_tools)
             if first_item is not None or model_log is None:
                 self._check_deps(deps)
             if first_item is not None and resources.store is not None:
                 _raise_write_error((await resources.store.aappend([first_item]))[0])
-            effects = self._build_state_machine(conversation, model_log, deps, stream=stream)
+            effects = self._build_state_machine(conversation, model_log, deps, found_tools, stream=stream)
             async with aclosing(drive_async(effects, resources)) as events:
                 async for event in events:
                     yield event
@@ -237,11 +246,22 @@ class ToolLoop:
                 if has_matching_tags(tool, self._tags, self._excluded_tags):
                     choose_deps(tool.name, tool.implementation.deps_hint, get_deps(self.agent.registry))
 
-    def _build_resources(self, deps: object, stream: bool) -> LoopResources:
+    def _make_found_tools(self, conversation: JsonObject) -> FoundTools | None:
+        """Return what the conversation has found so far, where its tools are searched for."""
+        if self._tool_search is None:
+            return None
+        names = conversation.get("found_tools", ())
+        return FoundTools(self._tool_search, self.agent.tools, self.form, self._tags, self._excluded_tags, names)
+
+    def _build_resources(self, deps: object, stream: bool, found_tools: FoundTools | None) -> LoopResources:
+        registry, toolset = self.agent.registry, self.agent.registry.toolset(self.agent, deps=deps)
+        if found_tools is not None:
+            scope = partial(narrow_searches, registry, self._tags, self._excluded_tags, deps)
+            toolset = self._runtime.dispatcher.get_scoped_toolset(self.agent, scope)
         return LoopResources(
             model=self.model,
-            read_reply=self._read_reply,
-            toolset=self.agent.registry.toolset(self.agent, deps=deps),
+            read_reply=partial(self._read_reply, found_tools),
+            toolset=toolset,
             runtime=self._runtime,
             store=getattr(self._runtime.recorder, "store", None),
             max_parallel=self._max_parallel,
@@ -249,16 +269,20 @@ class ToolLoop:
         )
 
     def _build_state_machine(
-        self, conversation: JsonObject, model_log: ModelLog | None, deps: object, *, stream: bool
-    ) -> LoopEffects:
-        def export_tools() -> list[JsonObject]:
+        self, conversation: JsonObject, model_log: ModelLog | None, deps: object, found_tools: FoundTools | None, *,
+        stream: bool,
+    ) -> LoopEffects:  # fmt: skip
+        def add_tools(request: ModelRequest) -> ModelRequest:
             self._check_deps(deps)  # of a loop that goes on: replies and results that are recorded need none
-            return self._export_tools()
+            if found_tools is not None:
+                return found_tools.complete_request(request, strict=self._strict, think_augment=self._think_augment)
+            return msgspec.structs.replace(request, tools=self._export_tools())
 
         options = msgspec.structs.replace(self._options, instructions=conversation["instructions"], stream=stream)
         machine = LoopStateMachine(
-            options, export_tools, self._is_offered, now=self._runtime.clock.monotonic, model_log=model_log
-        )
+            options, add_tools, self._is_offered, now=self._runtime.clock.monotonic, model_log=model_log,
+            **({} if found_tools is None else {"add_results": found_tools.add_results}),
+        )  # fmt: skip
         return machine.run_loop(conversation["messages"])
 
     def _export_tools(self) -> list[JsonObject]:
@@ -274,7 +298,8 @@ class ToolLoop:
         """Tell whether the tags let the loop call a tool; of one that does not exist the call says so."""
         state = self._runtime.access_store.state
         record = state.find_tool_record(state.resolve_tool_name(name)) if isinstance(name, str) else None
-        return record is None or has_matching_tags(record.tool, self._tags, self._excluded_tags)
+        is_search = self._tool_search is not None and name == SEARCH_TOOL_NAME
+        return record is None or is_search or has_matching_tags(record.tool, self._tags, self._excluded_tags)
 
     def _build_beginning(self, prompt: Prompt | None, history: History) -> JsonObject | None:
         """Return the instructions and messages to begin with, or None where the run has them."""
@@ -283,10 +308,11 @@ class ToolLoop:
             return None
         prompted = [self.form.user(prompt)] if isinstance(prompt, str) else list(map(to_plain_data, prompt or ()))
         messages = [*earlier, *prompted]
+        beginning: JsonObject = {"instructions": self._options.instructions, "messages": messages}
+        if self._tool_search is not None and isinstance(history, LoopResult):
+            beginning |= {"found_tools": names} if (names := list_found_tools(history.results)) else {}
         try:
-            conversation: JsonObject = normalize_json(
-                {"instructions": self._options.instructions, "messages": messages}
-            )
+            conversation: JsonObject = normalize_json(beginning)
         except MalformedArgumentsError as error:
             problems = "; ".join(f"{problem.path} {problem.reason}" for problem in error.problems[:3])
             raise ToolUsageError(f"The prompt is neither a text nor messages: {problems}.") from None
@@ -308,14 +334,14 @@ class ToolLoop:
             )
         return list(result.messages)
 
-    def _read_reply(self, answer: object) -> ModelReply:
+    def _read_reply(self, found_tools: FoundTools | None, answer: object) -> ModelReply:
         if isinstance(answer, str):
             return ModelReply(text=answer)
         if not isinstance(answer, ModelReply):
             return read_reply(
                 self.form,
                 answer,
-                self.agent.tools,
+                self.agent.tools if found_tools is None else found_tools.list_sent_tools(),
                 strict=self._strict is True,
                 think_augment=self._think_augment is True,
             )
@@ -331,6 +357,16 @@ class ToolLoop:
     def _get_model_name(self) -> str:
         name = getattr(self.model, "name", None)
         return name if isinstance(name, str) else type(self.model).__name__
+
+
+def _check_participants(agent: object, model: object, tool_search: object) -> None:
+    if not isinstance(agent, Agent):
+        raise ToolUsageError(f"{shorten_repr(agent)} is not an agent: ToolLoop(registry.agent('name'), model).")
+    if not callable(getattr(model, "reply", None)):
+        raise ToolUsageError(f"{shorten_repr(model)} is not a model: it has no method reply(request).")
+    if tool_search is not None and getattr(tool_search, "registry", None) is not agent.registry:
+        text = f"{shorten_repr(tool_search)} does not search in {agent.registry!r}, whose tools {agent.name!r} has"
+        raise ToolUsageError(f"{text}: tool_search=ToolSearch(registry).")
 
 
 def _check_limit(name: str, value: int, least: int) -> int:

@@ -15,16 +15,19 @@ from praval_tools.formats.format import to_arguments_object
 from praval_tools.formats.gemini import get_raw_call
 from praval_tools.formats.openai_chat import CALL_MEMBERS, get_raw_calls
 from praval_tools.formats.openai_common import to_arguments_text
+from praval_tools.formats.openai_responses import is_search_call
 from praval_tools.formats.response_fields import get_first_candidate, get_items, get_member, get_text, to_plain_data
 from praval_tools.loop.values import ModelReply
-from praval_tools.registry.toolset import Toolset
+from praval_tools.registry.toolset import AnyBoundTool, Toolset
 from praval_tools.schema.json_values import replace_surrogates_in_json
 from praval_tools.tools.call import ToolCall
 
 JsonObject: TypeAlias = dict[str, Any]
 
 
-def read_reply(form: Format, response: object, tools: Toolset, *, strict: bool, think_augment: bool) -> ModelReply:
+def read_reply(
+    form: Format, response: object, tools: Toolset | Sequence[AnyBoundTool], *, strict: bool, think_augment: bool
+) -> ModelReply:
     """
     Return a provider's reply.
 
@@ -106,13 +109,13 @@ def _read_responses(raw: object, calls: list[ToolCall]) -> ModelReply:
 
 
 def _is_responses_call(item: object) -> bool:
-    return get_member(item, "type") in ("function_call", "custom_tool_call")
+    return get_member(item, "type") in ("function_call", "custom_tool_call") or is_search_call(item)
 
 
 def _build_responses_call(item: JsonObject, call: ToolCall) -> JsonObject:
     arguments = to_arguments_text(call)
     rewritten = {"type": "function_call", "call_id": call.tool_call_id, "name": call.name, "arguments": arguments}
-    return {**rewritten, "id": item["id"]} if item.get("id") else rewritten
+    return {**rewritten, "id": item["id"]} if item.get("id") and not is_search_call(item) else rewritten
 
 
 def _read_anthropic(raw: object, calls: list[ToolCall]) -> ModelReply:

@@ -25,6 +25,7 @@ from praval_tools.loop.values import (
     ModelRetried,
     StopReason,
 )
+from praval_tools.names import format_count
 from praval_tools.runs.model_log import ModelLog
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 
@@ -114,23 +115,25 @@ class LoopStateMachine:
 
     Args:
         options: Its settings.
-        export_tools: Returns the agent's tools in the model's format.
+        add_tools: Returns a request with the agent's tools in the model's format.
         is_offered: Tells whether a tool, by its name, may be called in this loop.
         now: A clock, in seconds.
         model_log: Its record; None: nothing is recorded.
+        add_results: Takes note of the results of the calls of a step.
     """
 
     def __init__(
         self,
         options: LoopOptions,
-        export_tools: Callable[[], list[JsonObject]],
+        add_tools: Callable[[ModelRequest], ModelRequest],
         is_offered: Callable[[object], bool],
         *,
         now: Callable[[], float],
         model_log: ModelLog | None = None,
+        add_results: Callable[[Sequence[ToolResult]], None] = lambda results: None,
     ) -> None:
         self._options, self._now, self._model_log = options, now, model_log
-        self._export_tools, self._is_offered = export_tools, is_offered
+        self._add_tools, self._is_offered, self._add_results = add_tools, is_offered, add_results
         self._messages: list[Any] = []
         self._results: list[ToolResult] = []
         self._usage: dict[str, int] = {}
@@ -212,7 +215,7 @@ class LoopStateMachine:
         for attempt in range(options.retries + 1):
             request = ModelRequest(
                 messages=list(self._messages),
-                tools=self._export_tools(),
+                tools=[],
                 instructions=options.instructions,
                 api_format=options.model_format.name,
                 stream=options.stream,
@@ -221,7 +224,7 @@ class LoopStateMachine:
                 run_id=self._run_id,
             )
             try:
-                reply: ModelReply = yield AskModel(request)
+                reply: ModelReply = yield AskModel(self._add_tools(request))
                 return reply
             except ModelError as error:
                 pause = min(wait, _MAX_RETRY_WAIT) if error.retry_after is None else error.retry_after
@@ -243,9 +246,10 @@ class LoopStateMachine:
             results = [self._model_log.replay_result(call) for call in calls]
         else:
             results = yield from self._run_offered_calls(calls)
-        text = f"This was not run: a conversation makes at most {limit} calls."
+        text = f"This was not run: a conversation makes at most {format_count(limit or 0, 'call')}."
         results += [self._refuse_call(call, Outcome.LIMITED, "call-limit", text) for call in reply.calls[room:]]
         self._results += results
+        self._add_results(results)
         yield EmitEvent(CallsEnded(self._step, tuple(results)))
         return results
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from attrs import frozen
 from msgspec.structs import replace
@@ -28,6 +29,8 @@ from praval_tools.registry.agents import adopt_agent
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.tools.tool import AnyTool
 
+_SOURCE_MARK: Final = ", sources["
+"""What stands in the entry point of a contribution that a plugin loaded for a table, before the table's number."""
 _AUTHORIZE_HOOK = f"{HOOK_PREFIX}authorize"
 _NO_CONTRIBUTION = PluginContribution("", "")
 
@@ -65,15 +68,27 @@ def activate_plugin(
 
 def deactivate_plugin(registry: ToolRegistry, plugin: InstalledPlugin) -> None:
     """Take out of a registry what a plugin brought, and what it loaded for `[[sources]]` tables."""
-    runtime = get_runtime(registry)
-    for previous in runtime.hooks.contributions:
-        if (previous.distribution, previous.entry_point.split(", sources[")[0]) == plugin.key:
-            replacement = _Replacement(registry, plugin, previous)
-            with registry.as_operator(), registry.change():
-                replacement.unregister_tools(keep=(), reason=f"{plugin} is left out")
-                replacement.replace_policy("", None)
-                replacement.replace_agents(())
-            runtime.install_hooks(runtime.hooks.with_replaced(previous, None))
+    for previous in get_runtime(registry).hooks.contributions:
+        if (previous.distribution, previous.entry_point.split(_SOURCE_MARK)[0]) == plugin.key:
+            _deactivate(registry, plugin, previous)
+
+
+def deactivate_sources(registry: ToolRegistry, kept: int) -> None:
+    """Take out of a registry what plugins loaded for `[[sources]]` tables after the first *kept*."""
+    for previous in get_runtime(registry).hooks.contributions:
+        _, _, rest = previous.entry_point.partition(_SOURCE_MARK)
+        if rest and int(rest.rstrip("]")) >= kept:
+            plugin = InstalledPlugin(distribution=previous.distribution, entry_point=previous.entry_point)
+            _deactivate(registry, plugin, previous)
+
+
+def _deactivate(registry: ToolRegistry, plugin: InstalledPlugin, previous: PluginContribution) -> None:
+    runtime, replacement = get_runtime(registry), _Replacement(registry, plugin, previous)
+    with registry.as_operator(), registry.change():
+        replacement.unregister_tools(keep=(), reason=f"{plugin} is left out")
+        replacement.replace_policy("", None)
+        replacement.replace_agents(())
+    runtime.install_hooks(runtime.hooks.with_replaced(previous, None))
 
 
 def _build_contribution(

@@ -26,8 +26,8 @@ from praval_tools.errors import (
 from praval_tools.execution.context import resolve_actor
 from praval_tools.execution.hooks import get_contribution_key
 from praval_tools.misuse import explain_wrong_calls
-from praval_tools.names import describe_registry, normalize_distribution_name
-from praval_tools.plugins.activation import activate_plugin, deactivate_plugin
+from praval_tools.names import describe_registry, format_count, normalize_distribution_name
+from praval_tools.plugins.activation import activate_plugin, deactivate_plugin, deactivate_sources
 from praval_tools.plugins.admission import Admission, admit_tools
 from praval_tools.plugins.contents import (
     LoadProgress,
@@ -110,6 +110,7 @@ def load_plugins(
             session.load_plugin(plugin)
     for index, table in enumerate(tables.sources):
         session.load_source(index, table)
+    session.drop_sources(len(tables.sources))
     return _warn_or_raise(tuple(session.reports), strict)
 
 
@@ -226,6 +227,11 @@ class _LoadSession:
         error = unknown.make_error("configuration", problem)
         self.record(build_failure_report(unknown, "configuration", error, progress.secrets))
 
+    def drop_sources(self, kept: int) -> None:
+        """Take out what was loaded for `[[sources]]` tables that are not there any more."""
+        with self.report_store.lock:
+            deactivate_sources(self.registry, kept)
+
     def _load(
         self,
         plugin: InstalledPlugin,
@@ -250,7 +256,8 @@ class _LoadSession:
         self.record(report, tools)
         if self.is_traced:
             duration = (time.monotonic() - started) * 1000
-            sys.stderr.write(f"praval_tools: {plugin}: {report.stage}, {len(tools)} tools, {duration:.1f} ms\n")
+            count = format_count(len(tools), "tool")
+            sys.stderr.write(f"praval_tools: {plugin}: {report.stage}, {count}, {duration:.1f} ms\n")
 
     def record(self, report: PluginReport, tools: Iterable[AnyTool] = ()) -> None:
         """Store a report, and add it to those of this session."""
@@ -286,7 +293,7 @@ def _build_report(plugin: InstalledPlugin, **fields: Any) -> PluginReport:
 def _warn_or_raise(reports: tuple[PluginReport, ...], strict: bool) -> tuple[PluginReport, ...]:
     errors: list[PluginError] = [report.error for report in reports if report.error is not None]
     if errors and strict:
-        group = PluginLoadError(f"{len(errors)} of {len(reports)} plugins failed", errors)
+        group = PluginLoadError(f"{len(errors)} of {format_count(len(reports), 'plugin')} failed", errors)
         group.reports = reports
         raise group
     for report in reports:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TypeVarTuple
+from typing import Final, TypeVarTuple
 
 from msgspec.structs import replace
 
@@ -41,6 +41,11 @@ from praval_tools.registry.toolset import Toolset, get_executor
 
 Details = TypeVarTuple("Details")
 
+_OWNER_VERBS: Final = frozenset(
+    ("lend", "remove", "revoke", "block an agent from", "unblock", "transfer", "share", "unshare", "unregister")
+)
+"""What the owner of a tool may do, and start-up code does in its name."""
+
 
 def warn_unknown_tool(tool: str, known: Iterable[str], effect: str, other_registry: str = "") -> None:
     """Warn that there is no tool of this name, what follows from that, and which registry has it, or similar names."""
@@ -73,7 +78,7 @@ class AccessChanges:
         Returns:
             Whether there was something to change.
         """
-        return bool(self._commit_for_all(resolve_actor(by, verb, tool), plan))
+        return bool(self._commit_as_owner(resolve_actor(by, verb, tool), verb, plan))
 
     def _commit_for_all(
         self, actor: str, plan: Callable[[AccessState, str], commands.EventList]
@@ -100,7 +105,7 @@ class AccessChanges:
         if agent_store is not store:
             if (record := store.get_current_state().find_tool_record(get_name(tool))) is not None:
                 note_foreign_tool(agent_store, record.tool)
-            declared = [one.get_current_state().get_profile(name).declared for one in (store, agent_store)]
+            declared = [side.get_current_state().get_profile(name).declared for side in (store, agent_store)]
             if declared == [False, True]:
                 here, there = describe_two_registries(store.name, agent_store.name)
                 text = f"Agent {name!r} is declared in {there}, and this counts in {here} alone"
@@ -137,6 +142,30 @@ class AccessChanges:
         """Change the state by what *plan* says of a tool, given by name or as object."""
         with self._resolve_tool_name(tool) as name:
             return self.commit(verb, by, lambda state, actor: plan(state, name, *details, actor, reason), name)
+
+    def _commit_as_owner(
+        self, actor: str, verb: str, plan: Callable[[AccessState, str], commands.EventList]
+    ) -> Sequence[AnyStateEvent] | None:
+        """
+        Change the state in the name of *actor*, which may be a tool's owner.
+
+        Returns:
+            The events; None where the tool was transferred from *actor* before this process started, with a warning:
+            start-up code cannot know that.
+        """
+        try:
+            return self._commit_for_all(actor, plan)
+        except NotOwnerError as error:
+            if (text := self._describe_earlier_transfer(error, actor, verb)) == "":
+                raise
+            _warn_of_access(text)
+            return None
+
+    def _describe_earlier_transfer(self, error: NotOwnerError, actor: str, verb: str) -> str:
+        """Return how to warn of a refusal; an empty text where it stands, as for every agent that runs."""
+        if get_current_principal() is not None or error.tool is None or verb not in _OWNER_VERBS:
+            return ""
+        return commands.describe_earlier_transfer(self._access_store.get_current_state(), error.tool, actor, verb)
 
     def assign(self, tool: object, to: object, by: object, terms: GrantTerms) -> bool:
         """
@@ -175,7 +204,7 @@ class AccessChanges:
             with self._resolve_tool_name(tool) as name:
                 return self._commit_grant(name, self._get_recipient_name(to, tool), by, terms)
         except grants.AssignmentDeclined as declined:
-            raise GrantError(get_name(tool), [str(declined)]) from None
+            raise GrantError(get_name(tool), [str(declined).rstrip(".")]) from None
 
     def _commit_grant(self, tool: str, agent: str, by: object, terms: GrantTerms) -> Grant:
         actor, now = resolve_actor(by, "lend", tool), self._clock.now()
@@ -185,24 +214,24 @@ class AccessChanges:
         new_id = self._clock.new_id()
         known = self._access_store.get_current_state()
         planned: list[tuple[Grant, str]] = []
-        has_returned, is_host = False, get_current_principal() is None
+        has_returned = False
 
         def plan_grant(state: AccessState, lender: str) -> commands.EventList:
             try:
-                try:
-                    events, grant, warning = grants.plan_grant(state, request, lender, now, new_id, known)
-                except NotOwnerError:
-                    if is_host:
-                        grants.decline_if_transferred(state, tool, lender)
-                    raise
+                events, grant, warning = grants.plan_grant(state, request, lender, now, new_id, known)
             except grants.AssignmentDeclined as declined:
                 if has_returned:  # planned again at the end of a `change()`, which is all or nothing
-                    raise GrantError(tool, [str(declined)]) from None
+                    raise GrantError(tool, [str(declined).rstrip(".")]) from None
                 raise
             planned[:] = [(grant, warning)]
             return events
 
-        self._commit_for_all(actor, plan_grant)
+        try:
+            self._commit_for_all(actor, plan_grant)
+        except NotOwnerError as error:
+            if text := self._describe_earlier_transfer(error, actor, "lend"):
+                raise grants.AssignmentDeclined(text) from None
+            raise
         has_returned = True
         grant, warning = planned[0]
         if warning:
@@ -225,7 +254,9 @@ class AccessChanges:
             was_callable = resolve_access(state, Principal(agent), tool, now).decision.allowed
             return grants.plan_removal(state, tool, agent, remover, reason)
 
-        events = self._commit_for_all(actor, plan_removal)
+        events = self._commit_as_owner(actor, "remove", plan_removal)
+        if events is None:
+            return False
         state = self._access_store.get_current_state()
         if was_callable and (decision := resolve_access(state, Principal(agent), tool, now).decision).allowed:
             _warn_of_access(
@@ -255,8 +286,13 @@ class AccessChanges:
         """Refuse a tool to an agent, whatever permits it."""
         name = check_tool_name(get_name(tool))
         blocked_agent = check_agent_name(get_agent_name(agent))
-        block = Block(tool=name, agent=blocked_agent, by=resolve_actor(by, "block an agent from", name), reason=reason)
-        self._commit_for_all(block.by, lambda state, setter: commands.plan_block(state, replace(block, by=setter)))
+        verb = "block an agent from"
+        block = Block(tool=name, agent=blocked_agent, by=resolve_actor(by, verb, name), reason=reason)
+
+        def plan_block(state: AccessState, setter: str) -> commands.EventList:
+            return commands.plan_block(state, replace(block, by=setter))
+
+        self._commit_as_owner(block.by, verb, plan_block)
         return block
 
     def switch(self, on: bool, name: object, by: object, reason: str, target: SwitchTarget) -> None:

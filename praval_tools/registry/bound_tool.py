@@ -7,7 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from praval_tools.access.records import Principal
-from praval_tools.errors import ToolUsageError
+from praval_tools.errors import ToolCallError, ToolUsageError
+from praval_tools.names import format_count, to_wire_name
+from praval_tools.registry.schema_parameters import list_omitted, list_schema_parameters, omit_none
+from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.type_hints import NOTHING
 from praval_tools.tools.implementation import ToolImplementation
 from praval_tools.tools.metadata import ToolMetadata
@@ -35,7 +38,7 @@ class BoundTool(Generic[P, R]):
         self._fast_cache, self._sync_functions = cache, cache.sync_functions
         self._tool, self._name, self._implementation = _ToolDescription(tool), tool.name, tool.implementation
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         arguments: dict[str, object] = self._to_keywords(args, kwargs) if args else kwargs
         try:
             function = self._sync_functions[self._name]
@@ -43,7 +46,7 @@ class BoundTool(Generic[P, R]):
             function = self._fast_cache.find_function(self._name)
         return function(arguments, None)  # type: ignore[no-any-return]
 
-    async def acall(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+    async def acall(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Call the tool from async code."""
         arguments = self._to_keywords(args, kwargs) if args else kwargs
         return await self._fast_cache.find_function(self._name, is_async=True)(arguments, None)
@@ -51,7 +54,8 @@ class BoundTool(Generic[P, R]):
     def _to_keywords(self, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
         names = _list_positional_names(self._implementation)
         if len(args) > len(names):
-            raise ToolUsageError(f"Tool {self.name!r} takes {len(names)} arguments by position, not {len(args)}.")
+            count = format_count(len(names), "argument")
+            raise ToolUsageError(f"Tool {self.name!r} takes {count} by position, not {len(args)}.")
         repeated = [name for name in names[: len(args)] if name in kwargs]
         if repeated:
             raise ToolUsageError(f"Tool {self.name!r} got {repeated[0]!r} twice: by its position and by its name.")
@@ -87,27 +91,51 @@ class BoundTool(Generic[P, R]):
         return f"<BoundTool {self.name} for {self._principal.agent!r}>"
 
 
-def make_function(bound: BoundTool[P, R]) -> Callable[P, Any]:
-    """Return a real function with the tool's signature; each call is decided anew."""
+def make_function(bound: BoundTool[P, R], failure: Callable[[str], object] | None = None) -> Callable[P, Any]:
+    """
+    Return a real function with the tool's signature; each call is decided anew.
+
+    Args:
+        bound: The tool, of one agent.
+        failure: Makes what a failed call raises or returns, as `Toolset.functions` says.
+    """
+    implementation = bound._implementation
+    signature = _build_signature(implementation, bound.parameters)
+    omitted = frozenset() if implementation.supplied_schema is None else list_omitted(signature)
 
     async def call_async(*args: P.args, **kwargs: P.kwargs) -> object:
-        return await bound.acall(*args, **kwargs)
+        try:
+            return await bound.acall(*args, **(omit_none(kwargs, omitted) if omitted else kwargs))
+        except ToolCallError as error:
+            return _convert_failure(error, failure)
 
     def call_sync(*args: P.args, **kwargs: P.kwargs) -> object:
-        return bound(*args, **kwargs)
+        try:
+            return bound(*args, **(omit_none(kwargs, omitted) if omitted else kwargs))
+        except ToolCallError as error:
+            return _convert_failure(error, failure)
 
-    implementation = bound._implementation
     function: Any = call_async if bound.tool.is_async else call_sync
-    function.__name__ = function.__qualname__ = bound.name
+    function.__name__ = function.__qualname__ = to_wire_name(bound.name)
     doc = inspect.cleandoc(bound.tool.doc or "")
     function.__module__ = implementation.module
     function.__doc__ = doc if doc.startswith(bound.description) else bound.description
-    function.__signature__ = signature = _build_signature(implementation, bound.parameters)
+    function.__signature__ = signature
     hints = {parameter.name: parameter.annotation for parameter in signature.parameters.values()}
     function.__annotations__ = {name: hint for name, hint in hints.items() if hint is not signature.empty}
     if implementation.supplied_schema is None:
         function.__annotations__["return"] = signature.return_annotation
     return function  # type: ignore[no-any-return]
+
+
+def _convert_failure(error: ToolCallError, failure: Callable[[str], object] | None) -> object:
+    """Return what a failed call returns, or raise what it raises."""
+    if failure is None:
+        raise error
+    made = failure(error.result.for_model())
+    if isinstance(made, BaseException):
+        raise made from error
+    return made
 
 
 _DESCRIBED_ATTRIBUTES = frozenset(
@@ -140,12 +168,13 @@ def _list_positional_names(implementation: ToolImplementation) -> list[str]:
     return [parameter.name for parameter in parameters if parameter.kind == "normal" and not parameter.keyword_only]
 
 
-def _build_signature(implementation: ToolImplementation, schema: dict[str, Any]) -> inspect.Signature:
+def _build_signature(implementation: ToolImplementation, schema: JsonSchema) -> inspect.Signature:
     """Return what a caller may pass, hints resolved, without parameters that are injected."""
     kinds = inspect.Parameter
-    if implementation.supplied_schema is not None or not implementation.is_compilable:
-        names = schema.get("properties", ()) if implementation.supplied_schema is not None else ()
-        return inspect.Signature([kinds(name, kinds.KEYWORD_ONLY) for name in names if name.isidentifier()])
+    if implementation.supplied_schema is not None:
+        return inspect.Signature(list_schema_parameters(schema))
+    if not implementation.is_compilable:
+        return inspect.Signature([])
     signature, shown = implementation.signature, []
     for parameter in signature.parameters:
         if parameter.kind == "extra":

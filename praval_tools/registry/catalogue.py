@@ -16,11 +16,18 @@ from praval_tools.access.state import AccessState
 from praval_tools.access.store import StateStore
 from praval_tools.clock import Clock
 from praval_tools.errors import ToolUsageError
-from praval_tools.execution.context import list_change_delegators, resolve_actor
+from praval_tools.execution.context import (
+    get_current_principal,
+    list_change_delegators,
+    resolve_actor,
+    resolve_agent,
+)
 from praval_tools.misuse import explain_misuse
-from praval_tools.names import HasName, get_collision_keys, get_name, is_valid_agent_name
+from praval_tools.names import HasName, format_count, get_collision_keys, get_name, is_valid_agent_name
 from praval_tools.registry.access_changes import AccessChanges
 from praval_tools.registry.decorator_arguments import ToolDecoratorFactory, make_tool_or_decorator
+from praval_tools.registry.export_cache import has_matching_tags, to_tag_set
+from praval_tools.search.finder import ToolFinder
 from praval_tools.tools.from_object import make_tool, make_tools_from_object
 from praval_tools.tools.implementation import ToolDefinition
 from praval_tools.tools.source import Source
@@ -48,10 +55,11 @@ class ToolCatalogue(ABC):
         self.name = access_store.name
         self._access_store, self._clock = access_store, clock
         self._changes = AccessChanges(access_store, clock)
+        self._finder = ToolFinder(access_store, clock)
 
     def __repr__(self) -> str:
         name = f" {self.name!r}" if self.name else ""
-        return f"<{type(self).__name__}{name}: {len(self)} tools>"
+        return f"<{type(self).__name__}{name}: {format_count(len(self), 'tool')}>"
 
     def __bool__(self) -> bool:
         return True
@@ -190,6 +198,35 @@ class ToolCatalogue(ABC):
         owner = get_name(owned_by) if owned_by else None
         return search_tools(self._current_state, name_pattern, category, owner, shared_only, tags)
 
+    def search(
+        self,
+        words: str,
+        agent: str | HasName | None = None,
+        limit: int = 10,
+        *,
+        tags: Iterable[str] | None = None,
+        exclude_tags: Iterable[str] | None = None,
+    ) -> list[AnyTool]:
+        """
+        Return the tools that a question or a few words fit best, the best first, among those that an agent may call.
+
+        Name, description, parameters and tags count, by BM25 over these tools alone: others leave no trace.
+        The first search of an agent makes its index, later ones bring it up to date; needs SQLite with FTS5.
+
+        Args:
+            words: As a person or a model says it; forms of a word, parts of an identifier, Chinese, Japanese, … fit.
+            agent: None: who is running; the operator finds every tool that is not disabled.
+            limit: Most tools.
+            tags: Only tools with one of these.
+            exclude_tags: No tools with one of these.
+
+        Raises:
+            ToolUsageError: *words* is not a text, *limit* not a whole number from 1 on, or SQLite has no FTS5.
+        """
+        principal = get_current_principal() if agent is None else resolve_agent(agent)
+        wanted, unwanted = to_tag_set(tags), to_tag_set(exclude_tags)
+        return self._finder.find(principal, words, limit, lambda tool: has_matching_tags(tool, wanted, unwanted))
+
     def get_tool_definitions(self) -> list[ToolDefinition]:
         """Return name, description and schema of every tool."""
         return [tool.definition for tool in self.list_all_tools()]
@@ -273,8 +310,9 @@ class ToolCatalogue(ABC):
         """
         Register the tools that *other* has now; it keeps them. All or nothing; done twice, nothing is doubled.
 
-        What refuses comes along: tools that are disabled there, blocks, removals. What permits does not: a tool is
-        shared here only if its declaration shares it, and no grant and no agent comes.
+        What refuses comes along: tools that are disabled there, blocks, removals; from agents that are retired there,
+        and not declared here, they are removed. What permits does not: a tool is shared here only if its declaration
+        shares it, and no grant and no agent comes.
 
         Args:
             other: Another registry.
@@ -294,7 +332,7 @@ class ToolCatalogue(ABC):
             raise TypeError(f"merge() takes another ToolRegistry, got {type(other).__name__}.")
         if collisions not in COLLISIONS:
             raise ToolUsageError(f"collisions={collisions!r} is none of {', '.join(map(repr, COLLISIONS))}.")
-        there = other._current_state
+        there, retired = other._current_state, _list_retired_agents(other)
         came = list[str]()
         with self._access_store.change():
             for tool in select_tools(there, there.tools):
@@ -306,7 +344,7 @@ class ToolCatalogue(ABC):
                     continue
                 if holder is not None and collisions == "replace":
                     self.unregister_tool(holder, by=by, reason=reason)
-                _take_over(self, there, tool, arriving, by, reason)
+                _take_over(self, there, retired, tool, arriving, by, reason)
                 came.append(arriving.name)
         return select_tools(self._current_state, came)
 
@@ -322,12 +360,12 @@ class ToolCatalogue(ABC):
             ToolUsageError: A tool is that of an MCP server, whose changes this registry alone would see.
         """
         commands.require_operator(resolve_actor(by, "spin off a namespace"), "spin off a namespace")
-        there = self._current_state
+        there, retired = self._current_state, _list_retired_agents(self)
         commands.resolve_switch_target(there, None, {"namespace": namespace}, include_disabled=False)
         moved = self._create_sibling(namespace)
         with self._access_store.change():
             for tool in select_tools(there, there.get_tools_by_label("namespace", namespace)):
-                _take_over(moved, there, tool, tool, by, reason)
+                _take_over(moved, there, retired, tool, tool, by, reason)
                 self.unregister_tool(tool, by=by, reason=reason)
         return moved
 
@@ -347,9 +385,14 @@ def _rename(tool: AnyTool, namespace: str) -> AnyTool:
     return tool.with_namespace(namespace, force=True)
 
 
+def _list_retired_agents(registry: ToolCatalogue) -> list[str]:
+    return [name for name, profile in registry._current_state.profiles.items() if profile.retired]
+
+
 def _take_over(
-    target: ToolCatalogue, there: AccessState, tool: AnyTool, arriving: AnyTool, by: object, reason: str
-) -> None:
+    target: ToolCatalogue, there: AccessState, retired: list[str], tool: AnyTool, arriving: AnyTool,
+    by: object, reason: str,
+) -> None:  # fmt: skip
     """Register *tool* of another registry in *target*, as *arriving*, with what refuses it *there*."""
     _refuse_mcp_tool(tool)
     declared = there.tools[tool.name].declared_metadata
@@ -363,6 +406,9 @@ def _take_over(
             target._changes.remove(arriving.name, agent, by, reason)
         for block in access.blocks:
             target._changes.block(arriving.name, agent, by, block.reason)
+    for agent in retired:
+        if not target._current_state.get_profile(agent).declared:  # else it is an agent of this registry
+            target._changes.remove(arriving.name, agent, by, reason)
 
 
 def _refuse_mcp_tool(tool: AnyTool) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from praval_tools.access.commands import get_tool_record
 from praval_tools.misuse import explain_misuse
-from praval_tools.names import get_name
+from praval_tools.names import format_count, get_name
 from praval_tools.registry.agents import Agent, AgentTool, ensure_registered
 from praval_tools.registry.default import get_tool_registry
 from praval_tools.registry.registry import ToolRegistry, get_runtime
@@ -31,7 +31,7 @@ class ToolCollection:
         self._names: dict[str, None] = {}
 
     def __repr__(self) -> str:
-        return f"<ToolCollection {self.name!r}: {len(self)} tools>"
+        return f"<ToolCollection {self.name!r}: {format_count(len(self), 'tool')}>"
 
     def __bool__(self) -> bool:
         return True

@@ -10,17 +10,16 @@ from msgspec.structs import replace
 from praval_tools.access.records import Principal, resolve_principal
 from praval_tools.errors import InvalidNameError
 from praval_tools.execution.batch import run_batch, run_batch_async
-from praval_tools.execution.context import SCOPE, Frame, current_frame, get_current_principal
+from praval_tools.execution.context import SCOPE, Frame, current_frame, get_current_principal, resolve_agent
 from praval_tools.execution.deps import take_deps, use_deps
 from praval_tools.execution.executor import Executor, get_value
 from praval_tools.execution.fast_function_cache import FastFunctionCache
 from praval_tools.execution.results import build_no_agent_result
 from praval_tools.execution.scoped_calls import Scope, ScopedDispatcher, ScopedExecutor
 from praval_tools.lazy_import import load
-from praval_tools.names import check_agent_name, get_name
 from praval_tools.registry.export_cache import ToolExportCache
 from praval_tools.registry.toolset import Toolset, get_fast_cache
-from praval_tools.tools.call import ToolCall, ToolResult
+from praval_tools.tools.call import ToolCall, ToolResult, to_plain_call
 
 _MAX_TOOLSETS: Final = 16_384
 _NO_CHAIN: Final = ()
@@ -55,26 +54,11 @@ class CallDispatcher:
             toolset = self._toolsets[principal] = Toolset(self, self._executor, principal, self._exports)
         return toolset
 
-    def get_principal(self, agent: object) -> Principal:
-        """
-        Return the principal of an agent, given as object or by its name.
-
-        A name stands for the agent itself, and in work that is done on behalf of others for it and them.
-
-        Raises:
-            InvalidNameError: It is not a name of an agent.
-        """
-        principal = getattr(agent, "principal", None)
-        if isinstance(principal, Principal):
-            return principal
-        running, named = get_current_principal(), Principal(check_agent_name(get_name(agent)))
-        return named if running is None or running.delegation is None else resolve_principal(named, (), running)
-
     def get_agent_toolset(self, agent: object, deps: object = None) -> Toolset:
         """Return the toolset of an agent, given as object or by its name."""
         if deps is not None:
             return self.get_scoped_toolset(agent, lambda: use_deps(self._registry, deps))
-        return self.get_toolset(self.get_principal(agent))
+        return self.get_toolset(resolve_agent(agent))
 
     def get_scoped_toolset(self, agent: object, scope: Scope) -> Toolset:
         """Return the toolset of an agent each of whose calls is made inside what *scope* returns."""
@@ -84,6 +68,8 @@ class CallDispatcher:
     def execute(self, request: ToolCall | str, name: str = "", arguments: object = None) -> ToolResult:
         """Run a call of the agent that it names; one by id, name and arguments is made by who is running."""
         if isinstance(request, ToolCall):
+            if type(request) is not ToolCall:
+                request = to_plain_call(request)
             agent, frame = request.agent, current_frame.get()
             if type(agent) is str and request.on_behalf_of is _NO_CHAIN and (frame is None or not _is_delegated(frame)):
                 caller = self._callers_by_name.get(agent)
@@ -102,6 +88,8 @@ class CallDispatcher:
     ) -> Coroutine[Any, Any, ToolResult]:
         """Run a call from async code."""
         if isinstance(request, ToolCall):
+            if type(request) is not ToolCall:
+                request = to_plain_call(request)
             agent, frame = request.agent, current_frame.get()
             if type(agent) is str and request.on_behalf_of is _NO_CHAIN and (frame is None or not _is_delegated(frame)):
                 caller = self._callers_by_name.get(agent)
@@ -170,15 +158,16 @@ class CallDispatcher:
 
     def _resolve_caller(self, call: ToolCall) -> tuple[ToolCall, FastFunctionCache] | ToolResult:
         """Return a call as its principal makes it, whoever it names, and the fast functions of that; else why not."""
+        call = to_plain_call(call)
         if call.agent is None:
             return build_no_agent_result(call)
         try:
             running = get_current_principal()
-            principal = resolve_principal(self.get_principal(call.agent), call.on_behalf_of, running)
+            principal = resolve_principal(resolve_agent(call.agent), call.on_behalf_of, running)
         except InvalidNameError as error:
             return build_no_agent_result(call, str(error))
         caller = get_fast_cache(self.get_toolset(principal))
-        if call.agent == caller.agent and call.on_behalf_of == caller.chain:
+        if type(call.agent) is str and call.agent == caller.agent and call.on_behalf_of == caller.chain:
             if principal.delegation is None:
                 self._callers_by_name[caller.agent] = caller
             return call, caller

@@ -10,6 +10,7 @@ import msgspec
 
 from praval_tools.access.queries import find_candidate_tools, list_permitting_resolutions
 from praval_tools.access.records import Principal
+from praval_tools.access.rules import AccessResolution, resolve_access
 from praval_tools.access.state import AccessState
 from praval_tools.errors import UnknownFormatError
 from praval_tools.execution.runtime import Runtime
@@ -21,6 +22,7 @@ from praval_tools.tools.tool import AnyTool
 if TYPE_CHECKING:
     from praval_tools.access.bounds.bounds import Bounds
     from praval_tools.formats import Format
+    from praval_tools.formats.format import WireObject
     from praval_tools.formats.strict import StrictCost
 
 _MAX_CACHED_EXPORTS: Final = 64
@@ -155,13 +157,21 @@ class AgentExporter:
             return cached.text
         return self._refresh_export(key, cached, state)
 
+    def export_selection(self, form: Format, names: Iterable[str], *, strict: bool, reason: bool) -> dict[str, bytes]:
+        """Return, as JSON and in that order, those of the tools *names* that the agent may call now."""
+        state, now = self._runtime.access_store.get_fresh_state(), self._runtime.clock.now()
+        resolutions = (resolve_access(state, self._principal, name, now) for name in names)
+        tools = [tool for tool in map(_find_exportable_tool, resolutions) if tool is not None]
+        exports = self._export_tools(form, tools, strict=strict, reason=reason)
+        return {tool.name: export for (tool, _), export in zip(tools, exports, strict=True)}
+
     def _refresh_export(self, key: _ExportKey, cached: _CachedExport | None, state: AccessState) -> bytes:
         form: Format = load("praval_tools.formats").format_of(key.api_format)
         tools, is_lasting = self._find_exportable_tools(key, state)
         if cached is not None and _has_same_tools(cached.tools, tools):
             tools, text = cached.tools, cached.text
         else:
-            text = self._join_exports(form, tools, strict=key.strict, reason=key.reason)
+            text = b"[" + b",".join(self._export_tools(form, tools, strict=key.strict, reason=key.reason)) + b"]"
             if len(self._cache) >= _MAX_CACHED_EXPORTS:
                 self._cache.clear()
         self._cache[key] = _CachedExport(state, is_lasting, tools, text)
@@ -177,11 +187,13 @@ class AgentExporter:
             if not has_matching_tags(tool, key.tags, key.excluded_tags):
                 continue
             is_lasting = is_lasting and all(path.is_unconditional for path in paths)
-            if tool.implementation.is_compilable:
-                exportable.append((tool, tuple(paths[0].bounds) if len(paths) == 1 else ()))
+            if (tool_with_bounds := _find_exportable_tool(resolution)) is not None:
+                exportable.append(tool_with_bounds)
         return sorted(exportable, key=lambda item: item[0].name), is_lasting
 
-    def _join_exports(self, form: Format, tools: list[_ToolWithBounds], *, strict: bool, reason: bool) -> bytes:
+    def _export_tools(
+        self, form: Format, tools: Iterable[_ToolWithBounds], *, strict: bool, reason: bool
+    ) -> list[bytes]:
         exports, budget = [], form.budget
         for tool, bounds in tools:
             export, cost = self._tool_exports.get_export(form, tool, bounds, strict=strict, reason=reason)
@@ -194,7 +206,15 @@ class AgentExporter:
                 else:
                     budget = rest
             exports.append(export)
-        return b"[" + b",".join(exports) + b"]"
+        return exports
+
+
+def _find_exportable_tool(resolution: AccessResolution) -> _ToolWithBounds | None:
+    """Return the tool that a resolution permits to call, with the bounds on all its calls; None: nothing to export."""
+    record, paths = resolution.record, resolution.paths
+    if resolution.refusal is not None or record is None or not record.tool.implementation.is_compilable:
+        return None
+    return record.tool, tuple(paths[0].bounds) if len(paths) == 1 else ()
 
 
 def _has_same_tools(first: list[_ToolWithBounds], second: list[_ToolWithBounds]) -> bool:
@@ -209,3 +229,13 @@ def _get_identities(tool: AnyTool, bounds: tuple[Any, ...]) -> list[int]:
 def _has_unresolved_hints(tool: AnyTool) -> bool:
     """Tell whether a type hint of the tool is unresolved: it may be resolved later, without a change of the state."""
     return tool.implementation.has_unresolved_hints
+
+
+def decode_exports(text: bytes) -> list[WireObject]:
+    """Return what a JSON array of exports says, as objects that may be changed."""
+    try:
+        return msgspec.json.decode(text)  # type: ignore[no-any-return]
+    except msgspec.DecodeError:  # a default that needs more than 64 bits
+        import json
+
+        return json.loads(text)  # type: ignore[no-any-return]

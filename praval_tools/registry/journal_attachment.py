@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from praval_tools.journal.journal import Journal
     from praval_tools.journal.replay import MatchMode
     from praval_tools.journal.stats import UsageStats
+    from praval_tools.runs.call_plans import CallPlans
     from praval_tools.runs.registry_journal import RegistryJournal
     from praval_tools.runs.run import Run
 
@@ -45,6 +46,7 @@ class JournalAttachment:
         self._secrets = tuple(secrets)
         self._registry_journal: RegistryJournal | None = None
         self._stats: UsageStats | None = None
+        self._own_call_plans: CallPlans | None = None
 
     @property
     def journal(self) -> Journal | None:
@@ -108,6 +110,15 @@ class JournalAttachment:
                 load("praval_tools.runs.registry_journal").CallCounter(self._runtime, self.stats) if on else None
             )
             self._runtime.access_store.invalidate_snapshots()
+
+    def get_call_plans(self) -> CallPlans:
+        """Return what is secret in calls, by the journal; without one, by the same names of keys."""
+        if self._registry_journal is not None:
+            return self._registry_journal.recorder.plans
+        if self._own_call_plans is None:
+            make_call_plans = load("praval_tools.runs.registry_journal").make_call_plans
+            self._own_call_plans = make_call_plans(self._runtime, self._secrets)
+        return self._own_call_plans
 
     def create_run(self, run_id: str, match: MatchMode, *, strict: bool, strict_fingerprint: bool) -> Run:
         """Return a run of the journal, to be opened."""

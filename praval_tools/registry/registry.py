@@ -17,23 +17,23 @@ from praval_tools.access.state import AccessState
 from praval_tools.access.store import StateStore
 from praval_tools.access.subscriptions import Subscriber
 from praval_tools.clock import Clock, SystemClock
-from praval_tools.execution.approvals import ApprovalHandler, Approvals
-from praval_tools.execution.context import resolve_actor
+from praval_tools.execution.approvals import ApprovalHandler
+from praval_tools.execution.context import resolve_actor, resolve_agent
 from praval_tools.execution.deps import use_deps
 from praval_tools.execution.executor import Executor
-from praval_tools.execution.limits import Limits
-from praval_tools.execution.protocols import ToolSource
 from praval_tools.execution.runtime import RegistryOptions, Runtime, list_foreign_problems
 from praval_tools.lazy_import import load
 from praval_tools.misuse import MISSING, checks_own_calls, explain_misuse, refuse_wrong_call
 from praval_tools.names import get_agent_name, get_name
 from praval_tools.registry.agents import Agent
+from praval_tools.registry.call_controls import RegistryApprovals, RegistryLimits
 from praval_tools.registry.catalogue import ToolCatalogue
 from praval_tools.registry.dispatch import CallDispatcher
 from praval_tools.registry.export_cache import ExportOptions
 from praval_tools.registry.from_files import ConfiguredByFiles
 from praval_tools.registry.journal_attachment import JournalAttachment
-from praval_tools.registry.mcp_servers import McpOptions, connect_mcp, refresh_sources
+from praval_tools.registry.sources import ConnectedToSources
+from praval_tools.registry.telemetry import ObservedByTelemetry, TracerFactory
 from praval_tools.registry.toolset import ToolDeps, Toolset
 from praval_tools.schema.json_input import MAX_BYTES
 from praval_tools.schema.json_values import MAX_DEPTH
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 @explain_misuse
-class ToolRegistry(ToolCatalogue, ConfiguredByFiles):
+class ToolRegistry(ToolCatalogue, ConfiguredByFiles, ConnectedToSources, ObservedByTelemetry):
     """
     The catalogue of tools, and who may call them.
 
@@ -66,7 +66,8 @@ class ToolRegistry(ToolCatalogue, ConfiguredByFiles):
         retry_wait: Seconds before the first of them; doubled each time, give or take a quarter.
         errors: `masked` hides the messages of unexpected exceptions from models.
         max_result_size: Characters of a result that a model sees.
-        engine: Where tools run: `inline`, `thread`; None: chosen by the call.
+        engine: Where tools run: `inline`, `thread`, `process`; None: chosen by the call.
+        processes: How many functions the processes of this registry run at once; None: one for each processor.
         refusals: `hide` answers *unknown* for every refusal.
         max_argument_bytes: How long the arguments may be as JSON text.
         max_argument_depth: How deep they may be nested; at most 64.
@@ -77,6 +78,7 @@ class ToolRegistry(ToolCatalogue, ConfiguredByFiles):
         secrets: Names of keys whose values are secret, besides the usual ones.
         warn_run_events: After how many events of one run a warning is given: it most likely goes round in circles.
         max_run_events: After how many events of one run its new calls are refused.
+        telemetry: True, or a `Telemetry`: each call is a span and a measured duration.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class ToolRegistry(ToolCatalogue, ConfiguredByFiles):
         errors: ErrorStyle = "message",
         max_result_size: int | None = None,
         engine: Engine | None = None,
+        processes: int | None = None,
         refusals: Literal["tell", "hide"] = "tell",
         max_argument_bytes: int = MAX_BYTES,
         max_argument_depth: int = MAX_DEPTH,
@@ -100,15 +103,17 @@ class ToolRegistry(ToolCatalogue, ConfiguredByFiles):
         secrets: Iterable[str] = (),
         warn_run_events: int = 10_000,
         max_run_events: int = 50_000,
+        telemetry: TracerFactory | bool | None = None,
     ) -> None:
         options = RegistryOptions(
             strict_arguments, timeout, retries, errors, max_result_size, engine, refusals, max_argument_bytes,
-            max_argument_depth, retry_wait, warn_run_events, max_run_events,
+            max_argument_depth, retry_wait, warn_run_events, max_run_events, processes,
         )  # fmt: skip
         self._initialize(name, clock if clock is not None else SystemClock(), options)
         self._journal = JournalAttachment(self._runtime, durability=durability, errors=journal_errors, secrets=secrets)
-        if journal is not None:
-            self.journal = journal
+        for name, value in (("journal", journal), ("telemetry", telemetry)):
+            if value is not None:
+                setattr(self, name, value)
 
     def _initialize(self, name: str, clock: Clock, options: RegistryOptions, state: AccessState | None = None) -> None:
         super().__init__(StateStore(name, state), clock)
@@ -116,6 +121,7 @@ class ToolRegistry(ToolCatalogue, ConfiguredByFiles):
         self._runtime.dispatcher = self._dispatcher = CallDispatcher(Executor(self._runtime))
         self._runtime.declared_agents = self._declared_agents = WeakValueDictionary[str, Agent]()
         self._journal = JournalAttachment(self._runtime)
+        self._limits, self._approvals = RegistryLimits(self._runtime.limits), RegistryApprovals(self._runtime.approvals)
 
     # ── tools ────────────────────────────────────────────────────────────────────────────────────
 
@@ -131,14 +137,6 @@ class ToolRegistry(ToolCatalogue, ConfiguredByFiles):
         """Forget every tool, agent, grant and block."""
         self._changes.commit("clear the registry", by, lambda _, actor: commands.plan_clear(actor, reason))
         self._dispatcher.clear()
-
-    def register_mcp(self, server: str | Sequence[str], **options: Unpack[McpOptions]) -> ToolSource:
-        """Register the tools of an MCP server, a command or a URL, granted to nobody; see `McpOptions`."""
-        return connect_mcp(self, self._runtime, server, options)
-
-    def refresh(self) -> None:
-        """Ask the servers of `register_mcp` for their tools, and take over what changed; see `refresh_sources`."""
-        refresh_sources(self._runtime)
 
     # ── who may call ─────────────────────────────────────────────────────────────────────────────
 
@@ -220,14 +218,14 @@ class ToolRegistry(ToolCatalogue, ConfiguredByFiles):
         self._changes.change_tool("unshare", tool, by, reason, commands.plan_unshare)
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> RegistryLimits:
         """How often and how many at once: limits per agent, tool, or both."""
-        return self._runtime.limits
+        return self._limits
 
     @property
-    def approvals(self) -> Approvals:
+    def approvals(self) -> RegistryApprovals:
         """The calls that wait for a person, and the answers."""
-        return self._runtime.approvals
+        return self._approvals
 
     def set_approval_handler(self, handler: ApprovalHandler | None) -> None:
         """
@@ -255,7 +253,7 @@ class ToolRegistry(ToolCatalogue, ConfiguredByFiles):
         """Return a handle on an agent, declared or not; in work that the agent does for others, for them too."""
         if isinstance(name, Agent) and name.registry is self:
             return name
-        principal = self._dispatcher.get_principal(name)
+        principal = resolve_agent(name)
         declared = self._declared_agents.get(principal.agent) if principal.delegation is None else None
         return declared or Agent.handle(self, principal)
 

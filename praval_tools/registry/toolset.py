@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, Never, ParamSpec, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, Never, ParamSpec, TypeAlias, TypeVar, overload
 
-import msgspec
 from msgspec.structs import replace
 
 from praval_tools.access.explanation import explain_decision
@@ -25,11 +24,12 @@ from praval_tools.execution.pipeline import bind_arguments
 from praval_tools.execution.policies import find_policy_refusal
 from praval_tools.execution.protocols import Dispatcher
 from praval_tools.misuse import MISSING, checks_own_calls, explain_misuse, refuse_wrong_call
-from praval_tools.names import get_name, shorten_repr
+from praval_tools.names import fold_name, get_name, shorten_repr, suggest_names
 from praval_tools.registry.bound_tool import BoundTool, make_function
-from praval_tools.registry.export_cache import AgentExporter, ToolExportCache
+from praval_tools.registry.export_cache import AgentExporter, ToolExportCache, decode_exports
+from praval_tools.registry.tool_attributes import map_attributes, to_attribute_name
 from praval_tools.schema.json_input import try_parse_simple
-from praval_tools.tools.call import ToolCall, ToolResult
+from praval_tools.tools.call import ToolCall, ToolResult, to_plain_call
 from praval_tools.tools.context import Deps, ToolContext
 from praval_tools.tools.decision import Decision
 from praval_tools.tools.implementation import BoundArguments, ToolImplementation
@@ -37,6 +37,7 @@ from praval_tools.tools.tool import AnyTool, AsyncTool, Tool
 
 if TYPE_CHECKING:
     from praval_tools.formats import Format
+    from praval_tools.formats.format import WireObject
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -50,6 +51,7 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
     The tools that one agent may call now, in registration order; live and read-only.
 
     What it shows is exactly what the agent can call. An empty toolset is true.
+    Each tool is an attribute as well, `tools.csv_parse(…)`; type checkers know these from the stubs of `docs stubs`.
     Calls take `deps=` for tools that declare `ToolContext[Deps]`; what these tools call inherits them. A toolset of
     `registry.toolset(agent, deps=…)` passes its deps with each call.
     """
@@ -137,6 +139,31 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
                 cache[text] = entry
         return None if isinstance(name, Tool) and name.implementation is not entry[1] else entry[0]
 
+    if not TYPE_CHECKING:  # else checkers would take every misspelt method for a tool
+
+        def __getattr__(self, name: str) -> AnyBoundTool:
+            """Return the tool that an attribute stands for: its name, with `_` for what Python does not allow there."""
+            if name.startswith("_"):  # of the toolset itself, which may be no more than begun
+                raise AttributeError(f"A toolset has no attribute {name!r}.")
+            bound = self._find_by_attribute(name)
+            if bound is None:
+                fix = suggest_names(name, self)
+                raise AttributeError(f"{self.agent!r} has no tool for the attribute {name!r}.{fix}")
+            return bound
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *map_attributes(self, TOOLSET_ATTRIBUTES)]
+
+    def _find_by_attribute(self, name: str) -> AnyBoundTool | None:
+        if (bound := self._find_bound_tool(name)) is not None:
+            return bound
+        holders = self._executor.runtime.access_store.get_fresh_state().names_by_wire_key
+        for key in (name, name.removesuffix("_")):
+            tool = holders.get(fold_name(key))
+            if tool is not None and to_attribute_name(tool, TOOLSET_ATTRIBUTES) == name:
+                return self._find_bound_tool(tool)
+        return None
+
     def _bind(self, tool: AnyTool) -> AnyBoundTool:
         return BoundTool(self._principal, tool, self._fast_cache)
 
@@ -197,7 +224,7 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
         """Return how to pass the arguments of a tool that were passed by position."""
         tool = self._executor.runtime.access_store.state.find_tool_record(str(getattr(name, "name", name)))
         names = () if tool is None else tool.tool.implementation.argument_names
-        shown = [f"{key}={shorten_repr(value)}" for key, value in zip(names, values, strict=False)] or ["x=…"]
+        shown = [f"{key}=…" for key, _ in zip(names, values, strict=False)] or ["x=…"]  # a value may be secret
         return f"{label}() takes the tool's arguments by name: {label}({get_name(name)!r}, {', '.join(shown)})."
 
     @checks_own_calls
@@ -288,6 +315,7 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
         agent, chain = self._principal.agent, self._fast_cache.chain
         if not isinstance(call, ToolCall):
             raise ToolUsageError(f"{shorten_repr(call)} is not a ToolCall: execute(ToolCall(name=…, arguments=…)).")
+        call = to_plain_call(call)
         if call.agent is not None:
             named = getattr(call.agent, "principal", call.agent)
             if named not in (agent, self._principal, Principal(agent)):
@@ -348,12 +376,7 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
         text = self.schemas_json(
             api_format, strict=strict, tags=tags, exclude_tags=exclude_tags, think_augment=think_augment
         )
-        try:
-            return msgspec.json.decode(text)  # type: ignore[no-any-return]  # far cheaper than a deep copy
-        except msgspec.DecodeError:  # a default that needs more than 64 bits
-            import json
-
-            return json.loads(text)  # type: ignore[no-any-return]
+        return decode_exports(text)  # far cheaper than a deep copy
 
     def schemas_json(
         self,
@@ -365,13 +388,21 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
         think_augment: bool = False,
     ) -> bytes:
         """Return what `schemas` returns as JSON text, the same bytes until one of the agent's tools changes."""
+        return self._get_exporter().export_json(api_format, strict, tags, exclude_tags, think_augment)
+
+    def _get_exporter(self) -> AgentExporter:
         if self._exporter is None:
             self._exporter = AgentExporter(self._exports, self._executor.runtime, self._principal)
-        return self._exporter.export_json(api_format, strict, tags, exclude_tags, think_augment)
+        return self._exporter
 
-    def functions(self) -> list[Callable[..., Any]]:
-        """Return one real function per tool, for frameworks that want functions; each call is decided anew."""
-        return [make_function(bound) for bound in self.values()]
+    def functions(self, *, failure: Callable[[str], object] | None = None) -> list[Callable[..., Any]]:
+        """
+        Return one real function per tool, for frameworks that want functions; each call is decided anew.
+
+        A call that fails raises a `ToolCallError`, or what *failure* makes of the text that models get: an exception
+        is raised, such as a framework's own; anything else is the value of the call.
+        """
+        return [make_function(bound, failure) for bound in self.values()]
 
     def __repr__(self) -> str:
         return f"<Toolset of {self._principal.agent!r}: {', '.join(self) or self._describe_emptiness()}>"
@@ -389,10 +420,14 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
         return f"empty, since mode={mode!r} and tools= leave nothing that they may call"
 
 
+TOOLSET_ATTRIBUTES: Final = frozenset(name for name in dir(Toolset) if not name.startswith("_"))
+"""What a toolset has besides its tools; a tool of such a name is an attribute with a `_` behind it."""
+
+
 def _refuse_execution(method: Callable[..., object], args: Sequence[object], unknown: Mapping[str, object]) -> Never:
     """Raise what is wrong with a call of `execute`; of one with name and arguments, how to write it."""
     if len(args) == 2 and isinstance(args[0], str):
-        text = f"{method.__name__}(ToolCall(name={shorten_repr(args[0])}, arguments={shorten_repr(args[1])}))"
+        text = f"{method.__name__}(ToolCall(name={shorten_repr(args[0])}, arguments={{…}}))"
         raise TypeError(f"{method.__name__}() takes one call: {text}.")
     refuse_wrong_call(method, args, unknown)
 
@@ -405,6 +440,14 @@ def get_executor(toolset: Toolset) -> Executor:
 def get_fast_cache(toolset: Toolset) -> FastFunctionCache:
     """Return the fast functions of the principal of *toolset*; for the package's own modules."""
     return toolset._fast_cache
+
+
+def export_selected_tools(
+    toolset: Toolset, names: Iterable[str], form: Format, *, strict: bool, reason: bool
+) -> dict[str, WireObject]:
+    """Return those of the tools *names* that are in *toolset* now, in a format; for the package's own modules."""
+    exports = toolset._get_exporter().export_selection(form, names, strict=strict, reason=reason)
+    return dict(zip(exports, decode_exports(b"[" + b",".join(exports.values()) + b"]"), strict=True))
 
 
 def refuse_call(toolset: Toolset, call: ToolCall, result: ToolResult) -> ToolResult:

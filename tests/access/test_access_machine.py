@@ -43,6 +43,9 @@ from praval_tools import (
 )
 from praval_tools.access.transitions import rebuild_state
 
+EVERY_NAME = " ".join(TOOLS)
+"""A question that every tool answers."""
+
 
 class Permissions(Base):
     """Rules: tools are lent, taken, blocked, handed over, shared and switched off."""
@@ -406,6 +409,7 @@ class AccessMachine(Catalogue, Permissions):
             assert expected == list(toolset) == list(toolset.keys()) == agent.list_tools()
             assert expected == [name for name, _ in toolset.items()]
             assert sorted(expected) == exported
+            assert sorted(expected) == sorted(one.name for one in self.registry.search(EVERY_NAME, agent, 100))
             for tool in TOOLS:
                 assert (tool in expected) == (tool in toolset) == agent.tool_exists(tool)
                 self.explains(world, who, agent, tool, tool in expected)

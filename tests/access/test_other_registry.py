@@ -150,7 +150,7 @@ class TestNames:
         texts.append(str(caught.value))
 
         assert [] == [text for text in texts if "default" in text]
-        assert "<ToolRegistry: 1 tools>" == texts[0]
+        assert "<ToolRegistry: 1 tool>" == texts[0]
 
     def test_the_default_registry_has_its_name(self):
         """The default registry is called so."""

@@ -23,6 +23,7 @@ IMPORTERS_OF_FOREIGN_MODULES = {
     "lazy_import.py",
     "plugins/staging.py",  # a plugin's module
     "registry/discovery.py",  # the user's packages
+    "tools/function_address.py",  # the module of a function that another process is to run
     "schema/type_hints.py",  # typing_extensions, where it is installed
 }
 """The modules that may import others by name, and what they import."""

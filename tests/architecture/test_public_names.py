@@ -77,13 +77,15 @@ DOCUMENTED = {
     ),
     "praval_tools.config.plugins": "PluginTable",
     "praval_tools.errors": "ToolError ConfigError Problem ToolAccessError ToolExecutionError ToolTimeoutError",
-    "praval_tools.execution.approvals": "Approvals",
-    "praval_tools.execution.limits": "Limits",
     "praval_tools.formats": (
         "FORMATS REASON Format Offer assistant_message export format_of offered parse_tool_calls result_message "
         "result_messages strict_schema"
     ),
     "praval_tools.integrations.mcp": "AgentToken McpSource Tokens http_app open_tokens server",
+    "praval_tools.integrations.langchain": "ToolAccess import_tools tools_for",
+    "praval_tools.integrations.openai_agents": "RegistryAgent tools_for",
+    "praval_tools.integrations.opentelemetry": "Telemetry TelemetryWarning",
+    "praval_tools.integrations.pydantic_ai": "AgentToolset function_toolset",
     "praval_tools.integrations.praval": (
         "TESTED Attachment Installation Migration Moved attach install migrate uninstall"
     ),
@@ -99,6 +101,7 @@ DOCUMENTED = {
         "AnthropicMessages CallsEnded LoopEnded LoopEvent LoopResult Model ModelAnswered ModelReply ModelRequest "
         "ModelRetried OpenAIChat OpenAIResponses StopReason TextPiece ToolLoop"
     ),
+    "praval_tools.registry.call_controls": "RegistryApprovals RegistryLimits",
     "praval_tools.testing": "FakeModel arguments_for assert_can_call assert_cannot_call fake_model",
     "praval_tools.testing.plugin": "agent_factory fake_model tool_registry",
 }

@@ -22,9 +22,12 @@ from itertools import zip_longest
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
+from unittest import mock
 
 import pytest
+from event_loop_scope import new_event_loop
 from source_tree import find_tests
+from store_rig import make_empty_database
 
 from praval_tools import ToolRegistry, use_registry
 from praval_tools.cli import main
@@ -33,6 +36,9 @@ ROOT = Path(__file__).parents[2]
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
 RUN = ("python", "console")
 SHOWN = ("text", "toml", "yaml", "ini", "sh", "json")
+
+DATABASE = "postgresql://ann@db.example/agents"
+"""What pages call a database; that of the tests takes its place, and the page is skipped where none answers."""
 
 _SITE = ".site"
 _FENCE = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
@@ -76,6 +82,7 @@ class Reader:
 
     def __init__(self, page: Path, folder: Path, capsys: pytest.CaptureFixture[str], stack: ExitStack) -> None:
         self._page, self._folder, self._capsys, self._stack = page, folder, capsys, stack
+        self.database = DATABASE
         self.start()
 
     def start(self) -> None:
@@ -96,12 +103,15 @@ class Reader:
                 compile(block.text, block.file, "exec", dont_inherit=True)
         elif block.kind == "python":
             place = self._page.relative_to(ROOT).as_posix()
-            exec(compile("\n" * block.line + block.text, place, "exec", dont_inherit=True), self._module.__dict__)
+            text = block.text.replace(DATABASE, self.database)
+            code = compile("\n" * block.line + text, place, "exec", dont_inherit=True)
+            with new_event_loop():
+                exec(code, self._module.__dict__)
         return self._capsys.readouterr().out
 
     def type_in(self, command: str) -> str:
         """Return what a command prints, errors included."""
-        program, *arguments = shlex.split(command)
+        program, *arguments = shlex.split(command.replace(DATABASE, self.database))
         if program == "pytest":
             run = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
             env = {**os.environ, "PYTHONPATH": str(self._folder / _SITE)}
@@ -115,7 +125,7 @@ class Reader:
         forget(self._folder)
         sys.modules.update(mine)
         said = self._capsys.readouterr()
-        return said.out + said.err
+        return (said.out + said.err).replace(self.database, DATABASE)
 
     def _install(self, verb: str, package: str) -> str:
         """Install a package of the folder, beside the others of this page; return what pip says when it is quiet."""
@@ -144,6 +154,9 @@ def follow_page(page: Path, folder: Path, capsys: pytest.CaptureFixture[str], *,
     blocks, time = blocks_of(page), "the second time" if again else "the first time"
     with ExitStack() as stack:
         reader = Reader(page, folder, capsys, stack)
+        if any(DATABASE in block.text for block in blocks if block.kind in RUN):
+            reader.database = stack.enter_context(make_empty_database())
+            stack.enter_context(mock.patch.dict(os.environ, {"PRAVAL_TOOLS_KEY": "a key that all processes share"}))
         for block, following in zip_longest(blocks, blocks[1:]):
             expected = following.text if following is not None and following.kind == "text" else ""
             if block.file is not None and block.kind != "python":

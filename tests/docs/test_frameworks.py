@@ -5,27 +5,51 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-_PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "frameworks.md"
+_FOLDER = Path(__file__).parents[2] / "docs" / "how-to"
 _FILE = re.compile(r'^```python title="([^"]+)"\n(.*?)^```$(?:\n\n```sh\n\$ python \S+\n(.*?)^```$)?', re.M | re.S)
-_FILES = {name: (text, printed) for name, text, printed in _FILE.findall(_PAGE.read_text(encoding="utf-8"))}
-_FRAMEWORKS = {"with_pydantic_ai.py": "pydantic_ai", "with_langchain.py": "langchain_core"}
+_PAGES = {
+    "pydantic-ai.md": "pydantic_ai",
+    "langchain.md": "langchain",
+    "openai-agents.md": "agents",
+    "frameworks.md": "",
+}
+"""Page → what has to be installed for its examples."""
+_FILES = {
+    "with_crewai.py": "crewai",
+    "with_agent_framework.py": "agent_framework",
+    "with_strands.py": "strands",
+}
+"""Example → what has to be installed for it, on the page of several frameworks; `make frameworks` runs these."""
 
 
-@pytest.mark.parametrize("name", _FRAMEWORKS)
-def test_an_example_prints_what_the_page_says(name: str, tmp_path: Path) -> None:
+def read_files(page: str) -> dict[str, tuple[str, str]]:
+    """Return the files of a page, each with what it prints."""
+    found = _FILE.findall((_FOLDER / page).read_text(encoding="utf-8"))
+    return {name: (text, printed) for name, text, printed in found}
+
+
+_EXAMPLES = [(page, name) for page in _PAGES for name, (_, printed) in read_files(page).items() if printed]
+
+
+@pytest.mark.parametrize(("page", "name"), _EXAMPLES)
+def test_an_example_prints_what_the_page_says(page: str, name: str, tmp_path: Path) -> None:
     """The example for a framework runs with it, and prints what stands below it."""
-    pytest.importorskip(_FRAMEWORKS[name], reason="the framework is not installed")
-    for file, (text, _) in _FILES.items():
+    needed = _PAGES[page] or _FILES[name]
+    if find_spec(needed) is None:
+        pytest.skip(f"{needed} is not installed")
+    files = read_files(page)
+    for file, (text, _) in files.items():
         (tmp_path / file).write_text(text, encoding="utf-8")
     done = subprocess.run([sys.executable, name], cwd=tmp_path, capture_output=True, text=True, timeout=120)
 
-    assert _FILES[name][1] == done.stdout, done.stderr
+    assert files[name][1] == done.stdout, done.stderr
 
 
-def test_every_example_belongs_to_a_framework() -> None:
-    """A file of the page is run here, or is the one that the others import."""
-    assert set(_FILES) == {"shop.py", *_FRAMEWORKS}
+def test_the_pages_have_examples() -> None:
+    """Each page has examples that are run here."""
+    assert set(_PAGES) == {page for page, _ in _EXAMPLES}

@@ -16,33 +16,33 @@ PAGES = [page for page in [*sorted(ROOT.glob("docs/**/*.md")), ROOT / "README.md
 
 ORDINARY = set(
     """
-    a access allow and architecture ask assign async audit autoload batches busy called cli closed command
+    a access allow among and api architecture ask assign async audit autoload batches busy called cli closed command
     compare compat compatibility config context current declare declaring definition demo deny differences
-    discover discovery duplicate durable error errors execution explanation extra first framework from get
-    global glossary hand home hookimpl hookspec how integrations invalid limited line load metadata migrating
-    mismatch missing name normalize not other over packages praval profile reference report reports request
-    reset retryable schema serve speed structured subscriber test testing the threat timeout timeouts to tried
-    tutorial unknown unused usage use validation warning what who your
+    discover discovery duplicate durable error errors execution explanation extra find first framework from get
+    global glossary hand home hookimpl hookspec how integrations invalid limited line load many metadata migrating
+    mismatch missing name normalize not open other over packages praval profile reference report reports request
+    processes reset retryable schema serve speed structured subscriber test testing the threat timeout timeouts to tried
+    tutorial unknown unused usage use validation warning web what who your
     """.split()
 )
 """Words of public names, packages and titles that mean what they mean everywhere in programming or in English."""
 
 ORDINARY_IN_HEADINGS = set(
     """
-    about accepted account after again ahead ai all along already an another any anything apply approve are
+    about accepted account after again ahead ai all along already an another any anything apply approve approved are
     assertions at attach authorize available away back bank be before behalf below between bring by callable can
     cancellation change changes check choose closing code comes comparing configuration connect configure conformance
-    constrain continue contributing cost costs counts crash dangerous data database decide default desktop dict did
-    different differs disable disabled disk do documentation each else enable ends everything example export fails
-    figure file files find fit five fixtures for full function functions give go granted happened helper here http if
+    constrain continue contributing cost costs counts crash dangerous data database decide default desktop dict did docs
+    different differs disable disabled disk do documentation does each else enable ends everything example export
+    figure file files fit five fixtures for full function functions give go granted happened have helper here http if
     images import install installed is isolation it its json keep lang later learn lend let limitations list lists
-    loading look made make many matched may measured migrate minutes more needed network no of off on once one options
+    loading look made make matched may measured migrate minutes more needed network no of off on once one options
     or order otherwise out own owns package part persist person process program proxy put pydantic raises read reads
     real record recorded records refused register repaired rest resume reverse revoke s same say scenario scenarios see
     set settings several share show side small so something sounds stands start statistics stats step stored stream
     such swap switch take targets tenant that there things three tls transfer two types unassign unblock unshare up used
     user versions way well when where whether which while whoever whole whose why wins with within without work write
-    wrote yaml yet you
+    wrote yaml yet you expect sdk db fails machines move
     """.split()
 )
 """Such words of the headings of pages: English, programming, and commands that their own sections explain."""

@@ -29,6 +29,11 @@ MODULES_WITH_LOCKS = {
     "access/subscriptions.py": "renewed with its runtime",
     "config_loading/source.py": "renewed by its own handler",
     "config_loading/watcher.py": "belongs to the thread that watches, which a child does not have",
+    "execution/engines/call_forwarding.py": "of calls for which threads wait that a child does not have",
+    "execution/engines/messages.py": "a child closes its end of each channel",
+    "execution/engines/processes.py": "the engine renews its own",
+    "execution/engines/remote_call.py": "of one call, whose thread a child does not have",
+    "execution/engines/worker_process.py": "renewed by its own handler",
     "execution/engines/threads.py": "the engine renews its own",
     "execution/engines/jobs.py": "those of a job end with the thread that runs it",
     "execution/event_loops.py": "renewed by its own handler",
@@ -37,9 +42,11 @@ MODULES_WITH_LOCKS = {
     "execution/limits.py": "renewed with its runtime",
     "execution/runtime.py": "renewed by its own handler",
     "forks.py": "the lock that renews itself",
+    "registry/worker.py": "of the program of a process that leaves its loop in a child",
     "journal/stats.py": "renewed by its own handler",
     "journal/storage/write_requests.py": "of one request, which the child does not have",
     "journal/storage/writer.py": "renewed with its store",
+    "journal/index/index.py": "the thread that waits on it is not in a child, which makes an index of its own",
 }
 """The modules that make locks of the standard library, and why none of those is held for ever in a child."""
 

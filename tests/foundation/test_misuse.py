@@ -34,13 +34,13 @@ def misuse(registry: ToolRegistry) -> dict[str, tuple[Callable[[], Any], str]]:
     ann = registry.agent("ann")
     by_name = "takes the tool's arguments by name"
     return {
-        "call": (lambda: ann.call("add", 5), f"call() {by_name}: call('add', x=5)."),
-        "call two": (lambda: ann.tools.call("add", 5, 6), f"call() {by_name}: call('add', x=5, y=6)."),
+        "call": (lambda: ann.call("add", 5), f"call() {by_name}: call('add', x=…)."),
+        "call two": (lambda: ann.tools.call("add", 5, 6), f"call() {by_name}: call('add', x=…, y=…)."),
         "call unknown": (lambda: ann.call("nope", 5), f"call() {by_name}: call('nope', x=…)."),
-        "acall": (lambda: asyncio.run(ann.acall("add", 5)), f"acall() {by_name}: acall('add', x=5)."),
+        "acall": (lambda: asyncio.run(ann.acall("add", 5)), f"acall() {by_name}: acall('add', x=…)."),
         "execute": (
             lambda: ann.execute("add", {"x": 5}),
-            "execute() takes one call: execute(ToolCall(name='add', arguments={'x': 5})).",
+            "execute() takes one call: execute(ToolCall(name='add', arguments={…})).",
         ),
         "grant": (
             lambda: registry.grant("add", "bob", max_call=3),

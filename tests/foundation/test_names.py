@@ -4,11 +4,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from annotated_types import Len
 
-from praval_tools import Agent, DuplicateToolError, InvalidNameError, Tool, ToolRegistry, normalize_name
+from praval_tools import (
+    Agent,
+    DuplicateToolError,
+    InvalidNameError,
+    Tool,
+    ToolCall,
+    ToolCollection,
+    ToolRegistry,
+    ToolUsageError,
+    normalize_name,
+)
+from praval_tools.names import format_count
 
 
 def named(name: str, **metadata: Any) -> Tool[..., Any]:
@@ -71,3 +83,45 @@ class TestAgentNames:
     def test_that_are_taken(self, name: str) -> None:
         """Printable text of up to 128 characters is a name."""
         assert name == Agent(name, registry=ToolRegistry()).name
+
+
+class TestCounts:
+    @pytest.mark.parametrize(
+        ("number", "expected"), [(0, "0 calls"), (1, "1 call"), (2, "2 calls"), (1200, "1,200 calls")]
+    )
+    def test_have_a_noun_that_agrees(self, number: int, expected: str) -> None:
+        """One is singular, all others plural."""
+        assert expected == format_count(number, "call")
+        assert expected.replace("calls", "processes").replace("call", "process") == format_count(
+            number, "process", "processes"
+        )
+
+    def test_of_representations(self) -> None:
+        """A registry and a collection of one tool say so."""
+        registry = ToolRegistry(name="bank")
+        collection = ToolCollection("all", registry=registry)
+        collection.add_tool(named("pay"))
+
+        assert "<ToolRegistry 'bank': 1 tool>" == repr(registry)
+        assert "<ToolCollection 'all': 1 tool>" == repr(collection)
+
+    def test_of_errors(self) -> None:
+        """So do errors, also those that schemas word."""
+        agent = Agent("ann", registry=ToolRegistry())
+
+        @agent.tool
+        def pay(to: Annotated[str, Len(1)], codes: Annotated[list[int], Len(1, 1)]) -> None:
+            """Pay."""
+
+        given: list[dict[str, Any]] = [
+            {"to": "", "codes": [1]},
+            {"to": "bob", "codes": [1, 2]},
+            {"to": "bob", "codes": []},
+        ]
+        results = [agent.execute(ToolCall(name="pay", arguments=arguments)) for arguments in given]
+        texts = [result.error or "" for result in results]
+
+        assert ["shorter than 1 character" in texts[0], "more than 1 item" in texts[1], "fewer than 1 item" in texts[2]]
+        assert [] == [text for text in texts if "1 characters" in text or "1 items" in text]
+        with pytest.raises(ToolUsageError, match="takes 2 arguments by position, not 3"):
+            agent.tools["pay"]("bob", [1], 4)

@@ -30,6 +30,19 @@ class TestAgainstADict:
             assert expected == dict(one)
             assert len(expected) == len(one)
 
+    @given(st.dictionaries(st.integers(0, 2_000), st.integers(0, 3), max_size=300), st.integers(0, 400), STEPS)
+    def test_what_differs(
+        self, pairs: dict[int | str, int], more: int, steps: list[tuple[str, int | str, int]]
+    ) -> None:
+        """The keys that differ between two versions are those of which one has another object, or none."""
+        pairs.update((key, 0) for key in range(more))
+        first = second = PersistentMap[int | str, int]().update(list(pairs.items()))
+        for verb, key, value in steps:
+            second = second.discard(key) if verb == "discard" else second.set(key, value)
+        nothing = object()
+        expected = {key for key in (*first, *second) if first.get(key, nothing) is not second.get(key, nothing)}
+        assert expected == first.find_changed_keys(second) == second.find_changed_keys(first)
+
     def test_a_large_one(self) -> None:
         """Past every size at which it is spread further: set, read, replaced, discarded, and old versions untouched."""
         made: PersistentMap[str, int] = PersistentMap()

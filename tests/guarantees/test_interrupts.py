@@ -6,17 +6,20 @@ import asyncio
 import dis
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
 import pytest
 
+import praval_tools
 from praval_tools import Allow, ToolRegistry, ToolUsageError, current_agent, current_call
 from praval_tools.execution.hooks import CallHooks
 from praval_tools.registry.registry import get_runtime
 
 Trace = Callable[[FrameType, str, Any], Any]
+PACKAGE = Path(praval_tools.__file__).parent
 
 
 _CHECKING = ("CALL", "CALL_FUNCTION_EX", "CALL_KW", "RESUME", "JUMP_BACKWARD")
@@ -86,8 +89,34 @@ def _is_fast_function(frame: FrameType) -> bool:
     return frame.f_code.co_filename.startswith("<fast path of")
 
 
-def _is_activation(frame: FrameType) -> bool:
-    return frame.f_code.co_qualname == "activate_frame.__enter__"
+@cache
+def _list_functions() -> frozenset[str]:
+    """Return the qualified names of the package's functions."""
+
+    def iter_names(code: CodeType) -> Iterator[str]:
+        for constant in code.co_consts:
+            if isinstance(constant, CodeType):
+                yield constant.co_qualname
+                yield from iter_names(constant)
+
+    sources = {path: path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")}
+    return frozenset(name for path, source in sources.items() for name in iter_names(compile(source, path, "exec")))
+
+
+def _is_in(*functions: str) -> Callable[[FrameType], bool]:
+    """Return what tells whether a frame is of one of *functions*, each of which must be in the package."""
+    missing = set(functions) - _list_functions()
+    if missing:
+        raise LookupError(f"no function of the package has the qualified name {' or '.join(sorted(missing))}")
+    return lambda frame: frame.f_code.co_qualname in functions
+
+
+def test_a_function_that_does_not_exist_is_seen() -> None:
+    """A name that no function has any more would be interrupted nowhere, and test nothing."""
+    assert _is_in("Limits.acquire", "_build_steps.<locals>.run_steps")
+    for name in ("Limits.acquired", "build_fast_function.<locals>.begin", "acquire"):
+        with pytest.raises(LookupError, match=f"has the qualified name {name}$"):
+            _is_in("Limits.acquire", name)
 
 
 @pytest.fixture
@@ -148,14 +177,20 @@ class TestWhoRuns:
             """Send something."""
             return "sent"
 
-        for _ in _interrupted_everywhere(lambda: registry.toolset("ann").call("send"), _is_activation):
+        times, activation = 0, _is_in("activate_frame.__enter__")
+        for _ in _interrupted_everywhere(lambda: registry.toolset("ann").call("send"), activation):
+            times += 1
             assert _nobody_runs()
+        assert times > 0
 
 
-def _is_step(frame: FrameType) -> bool:
-    """Tell whether *frame* is of the fast function, or of a step that it takes before and after the tool."""
-    steps = ("build_fast_function.<locals>.begin", "Limits.acquire", "LimitUsage.count_call", "Limits.release")
-    return _is_fast_function(frame) or frame.f_code.co_qualname in steps
+_STEPS = ("_build_steps.<locals>.run_steps", "Limits.acquire", "LimitUsage.count_call", "Limits.release")
+
+
+def _make_step_filter() -> Callable[[FrameType], bool]:
+    """Return what tells whether a frame is of the fast function, or of a step that it takes around the tool."""
+    is_step = _is_in(*_STEPS)
+    return lambda frame: _is_fast_function(frame) or is_step(frame)
 
 
 def _count_places(registry: ToolRegistry, tool: str) -> list[int]:
@@ -186,7 +221,7 @@ class TestSteps:
     def test_after_a_sync_call(self, stepped_registry: ToolRegistry) -> None:
         """With a policy, a limit or hooks, the thread is the operator's again, and no call is in flight."""
         tools, times = stepped_registry.toolset("ann"), 0
-        for _ in _interrupted_everywhere(lambda: tools.call("add", x=1.0, y=2.0), _is_step):
+        for _ in _interrupted_everywhere(lambda: tools.call("add", x=1.0, y=2.0), _make_step_filter()):
             times += 1
             assert _nobody_runs()
             assert 0 == stepped_registry.drain(timeout=0)
@@ -207,7 +242,7 @@ class TestSteps:
             finally:
                 assert _nobody_runs()
 
-        for _ in _interrupted_everywhere(lambda: asyncio.run(work()), _is_step):
+        for _ in _interrupted_everywhere(lambda: asyncio.run(work()), _make_step_filter()):
             times += 1
             assert 0 == stepped_registry.drain(timeout=0)
             assert {0} >= set(_count_places(stepped_registry, "later")), times
@@ -217,10 +252,10 @@ class TestSteps:
 
 def _interrupting_entry(function: str) -> Trace:
     """Return a trace function that raises once, where *function* is entered."""
-    left = [1]
+    left, is_function = [1], _is_in(function)
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
-        if event == "call" and frame.f_code.co_qualname == function and left:
+        if event == "call" and is_function(frame) and left:
             left.clear()
             raise KeyboardInterrupt
 
@@ -259,14 +294,13 @@ class TestRuns:
             with registry.run("nightly"):
                 tools.call("add", x=1.0, y=2.0)
 
-        def inside(frame: FrameType) -> bool:
-            return frame.f_code.co_qualname in (
-                "CallMatcher.find_run",
-                "OpenRun.check_open",
-                "OpenRun.release_if_idle",
-                "Recorder.record_call",
-                "Recorder._replay_or_record",
-            )
+        inside = _is_in(
+            "CallMatcher.find_run",
+            "OpenRun.check_open",
+            "OpenRun.release_if_idle",
+            "Recorder.record_call",
+            "Recorder._replay_or_record",
+        )
 
         times = 0
         for _ in _interrupted_everywhere(work, inside):
@@ -280,13 +314,12 @@ class TestRuns:
         registry.journal = tmp_path / "runs.db"
         tools = registry.toolset("ann")
 
-        def inside(frame: FrameType) -> bool:
-            return frame.f_code.co_qualname in (
-                "Recording.find_or_create_entry",
-                "Recording._find_match",
-                "Recording.claim",
-                "Recording._find_by_content",
-            )
+        inside = _is_in(
+            "Recording.find_or_create_entry",
+            "Recording._find_match",
+            "Recording.claim",
+            "Recording._find_by_content",
+        )
 
         times = 0
         with registry.run("nightly") as run:

@@ -1,3 +1,4 @@
+# Tests of: registry/call_controls
 """What only the operator may do through the registry's collaborators: journal, approvals, limits and statistics."""
 
 from __future__ import annotations
@@ -10,13 +11,19 @@ from typing import Any
 import pytest
 
 from praval_tools import Agent, Allow, NotOwnerError, Outcome, ToolCall, ToolRegistry
-from praval_tools.journal import open_journal
+from praval_tools.journal import CallRefused, open_journal
+
+
+def make_refusal(registry: ToolRegistry) -> CallRefused:
+    """Return the event of a refused call, which never was."""
+    head = {"id": "1", "time": registry._clock.now(), "process": "p", "run_id": None, "tool_call_id": "c"}
+    return CallRefused(**head, tool_name="pay", agent="victim", outcome=Outcome.FORBIDDEN)  # type: ignore[arg-type]
+
 
 SETTERS: dict[tuple[str, ...], object] = {
     ("journal",): "memory",
+    ("telemetry",): None,
     ("approvals", "handler"): lambda request: Allow(),
-    ("approvals", "fallback_handler"): lambda request: Allow(),
-    ("approvals", "store"): None,
     ("approvals", "lifetime"): timedelta(days=9999),
     ("stats", "track_usage"): False,
     ("stats", "storage_path"): "elsewhere.json",
@@ -38,6 +45,8 @@ METHODS: dict[str, Callable[[ToolRegistry], object]] = {
     "save statistics": lambda r: r.stats.save_stats("other.json"),
     "replace statistics": lambda r: r.stats.rebuild(()),
     "count a call": lambda r: r.stats.update_stats("victim", False),
+    "record a call": lambda r: r.stats.record("victim", "pay", Outcome.OK, duration_ms=1.0, when=r._clock.now()),
+    "record an event": lambda r: r.stats.record_event(make_refusal(r)),
     "set the handler": lambda r: r.set_approval_handler(lambda request: Allow()),
     "subscribe": lambda r: r.subscribe(print),
     "fork": lambda r: r.fork(),
@@ -131,6 +140,50 @@ def test_all_setters_are_listed(doubtful: ToolRegistry) -> None:
         for name, member in vars(kind).items()
         if isinstance(member, property) and member.fset is not None
     }
-    plain = {(*path, name) for path, value in objects.items() for name in vars(value) if not name.startswith("_")}
+    plain = {
+        (*path, name)
+        for path, value in objects.items()
+        for name in getattr(value, "__dict__", {})
+        if not name.startswith("_")
+    }
 
     assert {*SETTERS, ("name",)} == settable | plain, "the name is for messages alone"
+
+
+def test_what_calls_do_with_limits_and_approvals_is_out_of_reach(doubtful: ToolRegistry) -> None:
+    """Taking places, using answers and writing requests is the registry's: its objects only tell, set and answer."""
+    names = {
+        kind: {name for name in dir(getattr(doubtful, kind)) if not name.startswith("_")}
+        for kind in ("limits", "approvals")
+    }
+    assert {
+        "limits": {"set", "all"},
+        "approvals": {"handler", "lifetime", "pending", "answer", "wait", "wait_async"},
+    } == names
+
+
+@pytest.mark.parametrize("journal", [None, "memory"])
+@pytest.mark.parametrize("where", ["agent", "tool"])
+def test_no_code_of_an_agent_approves_its_call(journal: str | None, where: str) -> None:
+    """
+    Broken was: only the operator answers approvals, and a person is shown what runs.
+
+    Code of an agent answered by `approvals.store`, and let a request wait that showed other arguments than its call.
+    """
+    with ToolRegistry(journal=journal) as registry:
+        registry.tool("pay", shared=True, requires_approval=True, description="Pay.")(lambda: "paid")
+        request = ToolCall("c1", "pay", {}, "mal")
+        assert Outcome.APPROVAL_REQUIRED is registry.execute(request).outcome
+        (shown,) = registry.approvals.pending()
+
+        def attempt() -> int:
+            approvals, limits = registry.approvals, registry.limits
+            ways = {
+                approvals: ("store", "add_pending", "take_answer", "discard_pending"),
+                limits: ("acquire", "release", "cancel", "restore_run_usage"),
+            }
+            return sum(hasattr(target, name) for target, names in ways.items() for name in names)
+
+        assert "0" == str(run_as_code(registry, where, attempt))
+        assert [shown.id] == [waiting.id for waiting in registry.approvals.pending()]
+        assert Outcome.APPROVAL_REQUIRED is registry.execute(request).outcome

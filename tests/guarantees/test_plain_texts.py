@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 import pytest
 from pydantic import BaseModel, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
-from praval_tools import NotOwnerError, ToolRegistry
+from praval_tools import GrantError, NotOwnerError, ToolCall, ToolRegistry, ToolUsageError
 
 work: list[Callable[[], object]] = []
 """What `relay` does, the last of them."""
@@ -167,4 +168,162 @@ def test_classes_that_write_schemas(registry: ToolRegistry, use: str) -> None:
         assert registry.schemas("boss")
     else:
         assert 2 == registry.agent("boss").call("order", given={"amount": 2})
+    assert not registry.explain("clerk", "pay").allowed
+
+
+class SharingMoment(datetime):
+    """A moment that tries to share `pay` whenever somebody compares or shows it."""
+
+    registry: ToolRegistry
+
+    def __ge__(self, other: object) -> bool:
+        self.registry.share_tool("pay")
+        return True
+
+    __gt__ = __le__ = __lt__ = __ge__
+    __repr__ = isoformat = lambda self, *_: str(self.registry.share_tool("pay"))  # type: ignore[assignment]
+
+
+class SharingZone(tzinfo):
+    """A time zone that tries to share `pay` whenever somebody asks for its offset."""
+
+    registry: ToolRegistry
+
+    def utcoffset(self, moment: datetime | None) -> timedelta:
+        with suppress(NotOwnerError):
+            self.registry.share_tool("pay")
+        return timedelta()
+
+
+class SharingMapping(dict[str, object]):
+    """A mapping that tries to share `pay` whenever somebody shows it."""
+
+    registry: ToolRegistry
+
+    def __repr__(self) -> str:
+        self.registry.share_tool("pay")
+        return ""
+
+
+def make_hostile_terms(registry: ToolRegistry, term: str) -> dict[str, object]:
+    """Return terms of a grant that run code when they are read."""
+    SharingMoment.registry = SharingZone.registry = SharingMapping.registry = registry
+    return {
+        "moment": {"expires": SharingMoment(2999, 1, 1, tzinfo=UTC)},
+        "zone": {"expires": datetime(2999, 1, 1, tzinfo=SharingZone())},
+        "bounds": {"where": SharingMapping({"amount": {"maximum": 5}})},
+        "delegable": {"delegable": SharingMapping({"x": 1})},
+    }[term]
+
+
+@pytest.mark.parametrize("term", ["moment", "zone", "bounds", "delegable"])
+def test_terms_of_grants_are_plain(registry: ToolRegistry, term: str) -> None:
+    """Times, zones and bounds of a grant that an agent's code makes run no code where the host reads them."""
+
+    @registry.tool("order", owned_by="clerk")
+    def order(amount: int = 1) -> None:
+        """Order."""
+
+    def make_grant() -> None:
+        with suppress(GrantError):
+            registry.grant("order", "boss", **make_hostile_terms(registry, term))
+
+    work.append(make_grant)
+    registry.agent("clerk").call("relay")
+    assert all(repr(grant) for grant in registry.grants())
+    assert (term != "delegable") == registry.explain("boss", "order", {"amount": 3}).allowed
+    assert not registry.explain("clerk", "pay").allowed
+
+
+class SharingTags(tuple[str, ...]):
+    """Tags that try to share `pay` whenever somebody counts them."""
+
+    registry: ToolRegistry
+
+    def __len__(self) -> int:
+        with suppress(NotOwnerError):
+            self.registry.share_tool("pay")
+        return 1
+
+
+def test_tags_are_plain(registry: ToolRegistry) -> None:
+    """Tags of a tool that an agent's code declares run no code where the host exports the tool."""
+    SharingTags.registry = registry
+
+    def tagged() -> None:
+        """Do nothing."""
+
+    work.append(lambda: registry.tool("tagged", shared=True, tags=SharingTags(["a"]))(tagged))
+    registry.agent("clerk").call("relay")
+    assert registry.schemas("boss", tags=["a"])
+    assert not registry.explain("clerk", "pay").allowed
+
+
+class SharingName(str):
+    """A text that equals every other one, and tries to share `pay` whenever somebody compares it."""
+
+    registry: ToolRegistry
+
+    def __eq__(self, other: object) -> bool:
+        with suppress(NotOwnerError):
+            self.registry.share_tool("pay")
+        return True
+
+    __hash__ = str.__hash__
+
+
+@pytest.mark.parametrize("field", ["name", "tool_call_id", "agent", "run_id", "parent_id", "reason", "engine"])
+def test_texts_of_calls_are_plain(registry: ToolRegistry, field: str) -> None:
+    """What an agent's code writes into a call is compared by nobody else with code of its own."""
+    registry.journal = "memory"
+    SharingName.registry = registry
+    texts: dict[str, Any] = {
+        "name": "note",
+        "agent": "clerk",
+        field: SharingName({"agent": "clerk"}.get(field, "note")),
+    }
+
+    def make_call() -> None:
+        with suppress(ToolUsageError):
+            registry.execute(ToolCall(arguments={}, **texts))
+
+    work.append(make_call)
+    registry.agent("clerk").call("relay")
+    for _ in range(2):
+        registry.execute(ToolCall(name="note", arguments={}, agent="clerk"))
+    assert list(registry.journal.read(tool="note"))
+    assert not registry.explain("clerk", "pay").allowed
+
+
+class SharingCopy:
+    """An object that tries to share `pay` whenever somebody copies or shows it."""
+
+    registry: ToolRegistry
+
+    def __deepcopy__(self, memo: object) -> SharingCopy:
+        with suppress(NotOwnerError):
+            self.registry.share_tool("pay")
+        return self
+
+    def __repr__(self) -> str:
+        self.__deepcopy__(None)
+        return ""
+
+
+@pytest.mark.parametrize("field", ["extra", "parameters"])
+@pytest.mark.parametrize(
+    "make", [lambda: {SharingName("a"): 1}, lambda: {"a": SharingName("b")}, lambda: {"a": [(SharingCopy(),)]}]
+)
+def test_metadata_is_shown_without_rights(registry: ToolRegistry, field: str, make: Callable[[], Any]) -> None:
+    """What an agent's code says of a tool that it declares has no rights where the host shows or copies that."""
+    SharingName.registry = SharingCopy.registry = registry
+
+    def plain() -> None:
+        """Do nothing."""
+
+    work.append(lambda: registry.tool("plain", shared=True, **{field: make()})(plain))
+    registry.agent("clerk").call("relay")
+    metadata = registry.list_all_tools()[-1].metadata
+    assert "plain" == metadata.tool_name and "plain" in repr(metadata)
+    assert metadata.to_dict()[field] is not None and {"a"} == set(getattr(metadata, field))
     assert not registry.explain("clerk", "pay").allowed

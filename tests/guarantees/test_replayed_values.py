@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections import ChainMap, UserList, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from enum import IntEnum
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, NamedTuple, TypedDict
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import attrs
 import jsonschema_rs
@@ -44,6 +48,21 @@ class Pair:
 class Model(BaseModel):
     x: int | float
     y: Any
+
+
+class Level(IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Counted:
+    """Has items and a number of them, and is of no type that has."""
+
+    def __iter__(self) -> Iterator[int]:
+        return iter([1, 2])
+
+    def __len__(self) -> int:
+        return 2
 
 
 NUMBERS: list[tuple[Any, Any]] = [
@@ -187,3 +206,60 @@ class TestWhatAModelReads:
         assert live.for_model(20) == replayed.for_model(20)
         for api_format in FORMATS:
             assert result_message(api_format, live) == result_message(api_format, replayed)
+
+
+HINTS: list[Any] = [
+    Any, bool, int, float, str, bytes, Decimal, Decimal | float, datetime, timedelta, UUID, PurePosixPath, Level,
+    Literal["a", 1], list[int], list[Decimal], dict[str, int], tuple[int, ...], set[int], int | str,
+]  # fmt: skip
+VALUES: list[Any] = [
+    None, True, 0, -0.0, 1, 1.0, 1.5, 1e16, 5e-324, 2**53 + 1, 10**30, "", "a", "1", "null", b"", b"x",
+    Decimal("1.50"), Decimal("1E+2"), Decimal("-0"), datetime(2026, 1, 1), timedelta(-1, microseconds=1), UUID(int=1),
+    datetime(2026, 10, 25, 2, 30, fold=1, tzinfo=ZoneInfo("Europe/Berlin")), PurePosixPath("a"), Level.HIGH, [],
+    [1, 1.0], (1, 2), {3, 1}, range(2), deque([1]), {"a": 1}, {1: 2}, {"a": 1}.keys(), {"a": 1}.values(),
+    {"a": 1}.items(), MappingProxyType({"a": 1}), ChainMap({"a": 1}), UserList([1]), Counted(),
+]  # fmt: skip
+"""Values, each of which is returned under each hint: those that it is none of, too."""
+
+
+class TestOtherTypesThanDeclared:
+    @pytest.mark.parametrize("hint", HINTS, ids=str)
+    def test_come_back_as_they_were_read(self, hint: Any) -> None:
+        """Broken promise: under `Decimal`, `1e16` was `1E+16` replayed; of `dict.values()` a model read an error."""
+        for value in VALUES:
+            with ToolRegistry(journal="memory") as registry:
+                registry.tool(owned_by="ann")(make_giver(hint, value))
+                results = []
+                for _ in range(2):
+                    with registry.run("r"):
+                        results.append(registry.execute(ToolCall("c", "give", {}, "ann")))
+
+            live, replayed = results
+            assert (live.outcome, True) == (replayed.outcome, replayed.replayed)
+            assert live.for_model() == replayed.for_model()
+            for api_format in FORMATS:
+                assert result_message(api_format, live) == result_message(api_format, replayed)
+
+
+class TestWhatAToolKeeps:
+    def test_is_not_what_its_caller_has(self) -> None:
+        """Broken promise: a tool that returns its own list changed results that were recorded before, as live ones."""
+        kept: dict[str, list[Any]] = {"rows": []}
+
+        with ToolRegistry(journal="memory") as registry:
+
+            @registry.tool(owned_by="ann")
+            def add(number: int) -> dict[str, list[list[int]]]:
+                """Add a row."""
+                kept["rows"].append([number])
+                kept["rows"][0].append(number)
+                return kept
+
+            calls = [ToolCall(f"c{number}", "add", {"number": number}, "ann") for number in range(3)]
+            with registry.run("r"):
+                live = [registry.execute(call) for call in calls]
+            with registry.run("r"):
+                replayed = [registry.execute(call) for call in calls]
+
+        assert [{"rows": [[0, 0]]}, {"rows": [[0, 0, 1], [1]]}] == [result.result for result in live[:2]]
+        assert [result.for_model() for result in replayed] == [result.for_model() for result in live]

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import pytest
 
 from praval_tools import Allow, ApprovalRequest, Outcome, Secret, ToolCall, ToolRegistry, ToolResult
+from praval_tools.registry.registry import get_runtime
 
 SECRET = "hunter22-top"
 OTHER = "new-pass-77x"
@@ -127,7 +128,7 @@ def test_edited_arguments_that_do_not_fit(tmp_path: Path, storage: str, later: b
 def test_answer_that_no_journal_keeps(tmp_path: Path) -> None:
     """An answer given while a lenient journal failed is used once the journal works again: it shows no secret."""
     payments = Payments(tmp_path, "sqlite", is_async=False)
-    approvals, requests = payments.registry.approvals, list[ApprovalRequest]()
+    approvals, requests = get_runtime(payments.registry).approvals, list[ApprovalRequest]()
     payments.registry.set_approval_handler(requests.append)
     payments.send(None)
     approvals.add_pending(requests[0])

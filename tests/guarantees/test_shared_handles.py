@@ -1,12 +1,14 @@
 """Handles are shared by all code of a process: nobody makes one stand for another agent or tool."""
 
-# Tests of: registry/agents, registry/bound_tool
+# Tests of: registry/agents, registry/bound_tool, loop/loop
 
 from __future__ import annotations
 
 import pytest
 
 from praval_tools import Agent, ToolRegistry
+from praval_tools.loop import ToolLoop
+from praval_tools.testing import fake_model
 
 
 @pytest.fixture
@@ -35,6 +37,14 @@ def test_an_agent_stays_the_same(registry: ToolRegistry, attribute: str) -> None
     with pytest.raises(AttributeError):
         setattr(boss, attribute, "mallory")
     assert ("boss", registry, "boss") == (boss.name, boss.registry, boss.principal.agent)
+
+
+def test_a_loop_stays_that_of_its_agent(registry: ToolRegistry) -> None:
+    """A loop makes the calls of the agent for which it was made, and is recorded as that one."""
+    loop = ToolLoop(registry.agent("boss"), fake_model("done"))
+    with pytest.raises(AttributeError):
+        loop.agent = registry.agent("mallory")  # type: ignore[misc]
+    assert "boss" == loop.agent.name
 
 
 @pytest.mark.parametrize("attribute", ["name", "tool", "metadata", "description", "parameters"])

@@ -19,7 +19,6 @@ from survivors import Started, declare, spend
 from praval_tools import (
     AccessWarning,
     Agent,
-    NotOwnerError,
     ToolRegistry,
     UnknownToolWarning,
 )
@@ -323,43 +322,6 @@ class TestStartUpCode:
             assert [False, False] == self.begin(second)
             second.unblock("spend", "clerk")
             assert second.assign_tool_to_agent("spend", "clerk", key="tea", max_calls=2)
-
-    def test_a_transfer_is_no_crash(self, store: Any) -> None:
-        """What its code declared the owner of gets a warning and changes nothing once it was transferred."""
-        with Started(store) as first:
-            first.transfer_ownership("spend", "clerk")
-        with Started(store) as second:
-            Agent("boss", registry=second)
-            before = second.state
-            with pytest.warns(AccessWarning, match="transferred from 'treasurer' to 'clerk'"):
-                assert not second.assign_tool_to_agent("spend", "boss", by="treasurer", key="tea", max_calls=2)
-            assert (before, []) == (second.state, second.grants())
-            assert "forbidden" == outcome(second, "spend", "boss", amount=1)
-            second.transfer_ownership("spend", "treasurer")
-            assert second.assign_tool_to_agent("spend", "boss", by="treasurer", key="tea", max_calls=2)
-
-    def test_a_transfer_stays_a_refusal_for_others(self, store: Any) -> None:
-        """For who never was the declared owner, for an agent that runs, and for a transfer of this process."""
-        with Started(store) as first:
-            first.transfer_ownership("spend", "clerk")
-            with pytest.raises(NotOwnerError):
-                first.assign_tool_to_agent("spend", "boss", by="treasurer")
-        with Started(store) as second:
-            with pytest.raises(NotOwnerError):
-                second.assign_tool_to_agent("spend", "boss", by="boss")
-            with pytest.raises(NotOwnerError):
-                second.assign_tool_to_agent("look", "boss", by="clerk")
-
-            @second.tool("lend", owned_by="treasurer")
-            def lend() -> bool:
-                """Lend what it owned."""
-                return second.assign_tool_to_agent("spend", "boss")
-
-            assert "NotOwnerError" == call(second, "lend", "treasurer").error_type
-            second.transfer_ownership("spend", "boss")
-            with pytest.raises(NotOwnerError):
-                second.assign_tool_to_agent("spend", "clerk", by="treasurer")
-            assert [] == second.grants()
 
     def test_the_journal_does_not_grow(self, store: Any) -> None:
         """All verbs that a start repeats write once."""

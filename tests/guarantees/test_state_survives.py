@@ -85,8 +85,9 @@ class TestKilled:
             assert "clerk" == registry.get_tool("spend").metadata.owned_by  # type: ignore[union-attr]
             results = [outcome(registry, "spend", who, amount=1) for who in ("clerk", "treasurer")]
             assert ["ok", "forbidden"] == results
-            with pytest.raises(NotOwnerError):
+            with pytest.warns(AccessWarning, match="was transferred"):
                 registry.share_tool("spend", by="treasurer")
+            assert not registry.get_tool("spend").metadata.shared  # type: ignore[union-attr]
 
     @pytest.mark.parametrize("target", ["tool='open'", "category='text'", "tag='slow'"])
     def test_after_disable(self, path: Path, target: str) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ from praval_tools import (
     RetryableToolError,
     ToolContext,
 )
-from praval_tools.errors import JournalError, JournalWarning
+from praval_tools.errors import JournalError, JournalWarning, RegistryClosedError
 from praval_tools.journal import Item
+from praval_tools.journal.storage.sql_store import SqlStore
 
 
 class TestIntent:
@@ -244,6 +246,29 @@ class TestLate:
             threading.excepthook = before
         assert [] == failed
         assert ["lost" in str(warning.message) for warning in caught] == [True]
+
+
+class TestClosing:
+    @pytest.mark.parametrize("kind", [CALL, RESULT])
+    def test_waits_for_what_is_being_written(self, rig: Rig, execute: Execute, kind: str) -> None:
+        """Whoever closes the registry and then its store, meanwhile in another thread, leaves no call in doubt."""
+        closer = threading.Thread(target=rig.close)
+
+        def close_meanwhile(event_type: str) -> None:
+            if event_type == kind and closer.ident is None:
+                closer.start()
+                closer.join(0.2)  # which a `close` that waits does not use to end
+
+        rig.store.before = close_meanwhile
+        if kind == CALL:
+            with pytest.raises(RegistryClosedError):
+                execute(rig.registry, call())
+        else:
+            assert 2 == execute(rig.registry, call()).result
+        closer.join(60)
+        with closing(SqlStore(rig.path)) as store:
+            types = [record.type for record in store.read() if record.call_id is not None]
+        assert ([CALL, kind if kind == RESULT else "call_rerun"], kind == RESULT) == (types, rig.ran == [1])
 
 
 @pytest.mark.usefixtures("recording_path")

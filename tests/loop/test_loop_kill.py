@@ -1,6 +1,6 @@
 """Loops that are killed with SIGKILL go on: no effect happens twice, and no recorded reply is asked for again."""
 
-# Tests of: runs/model_log
+# Tests of: runs/model_log, tool_search
 
 from __future__ import annotations
 
@@ -80,3 +80,39 @@ def test_a_killed_loop_goes_on(api: str, mode: str, window: str, passing: int, t
     assert 1 == len(paid)
     assert {0: 1, 1: 1, 2: 1} == dict.fromkeys(asked, 1)
     assert len(SCRIPT) + (window in ONCE_MORE) == sum(asked.values()), (after, asked)
+
+
+SEARCHING = [
+    {"calls": [("search_tools", {"query": "post"}, "a")]},
+    {"calls": [("post", {"number": 1}, "b")]},
+    {"text": "All done."},
+]
+RECORDED_SEARCHES = [
+    ("sync", "result to the next request", 1), ("sync", "record to calls", 2),
+    ("sync", "before the effect", 1), ("astream", "effect to record", 2), ("astream", "before a request", 3),
+    ("astream", "after the answer", 1),
+]  # fmt: skip
+"""The ways to run, and the windows that come once the search is recorded."""
+
+
+@pytest.mark.parametrize(("mode", "window", "passing"), RECORDED_SEARCHES)
+def test_a_killed_loop_sends_what_it_found(mode: str, window: str, passing: int, tmp_path: Path) -> None:
+    """
+    Killed once a search is recorded, a loop goes on with the tools that it found.
+
+    It searches no second time, though a search would find another tool by now, and has no effect twice.
+    """
+    with ModelServer([lambda body: SEARCHING[step_of(body)]] * 20) as server:
+        killed = life(server, tmp_path, "plain", mode, window, passing, "search")
+        done = life(server, tmp_path, "plain", mode, "never", 0, "search")
+        sent = {(step_of(body), *(tool["function"]["name"] for tool in body["tools"])) for body in server.requests}
+        tools = {json.dumps([body["tools"], step_of(body) == 0]) for body in server.requests}
+
+    assert -signal.SIGKILL == killed.returncode, killed.stderr
+    assert 0 == done.returncode, done.stderr
+    reason, text, (found, posted) = json.loads(done.stdout)
+    assert ("answer", "All done.", ["post"], "posted 1") == (reason, text, [one["name"] for one in found], posted)
+    assert {(0, "search_tools"), (1, "search_tools", "post"), (2, "search_tools", "post")} == sent
+    assert 2 == len(tools), "a tool's definition differs"
+    assert "post\n" == (tmp_path / "searches").read_text()
+    assert "post 1\n" == (tmp_path / "effects").read_text()

@@ -87,6 +87,35 @@ def test_what_cannot_be_copied_is_named(site: Site) -> None:
     assert "cannot be copied" in shown["one"] and 2 == shown["two"] and denied
 
 
+def test_what_is_copied_calls_for_nobody(site: Site) -> None:
+    """The code of a value that is copied makes no calls, neither as an agent nor without those that it acts for."""
+    registry, denied = ToolRegistry(), []
+
+    @registry.tool(owned_by="eve")
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    class Calls:
+        def __deepcopy__(self, memo: object) -> object:
+            try:
+                return registry.agent("eve").call("pay")
+            except NotOwnerError as error:
+                denied.append(error)
+                return "none"
+
+    @registry.tool(shared=True)
+    def get() -> Any:
+        """Get."""
+        return Calls()
+
+    site.install("acme", HEAD + "@hookimpl\ndef praval_tools_after_call(result):\n    log.append(result.result)\n")
+    load_plugins(registry)
+    registry.agent("ann").delegate("eve").call("get")
+
+    assert ["none"] == log() and denied
+
+
 def test_no_hook_changes_arguments(site: Site) -> None:
     """What a hook does to the call that it is shown does not reach the tool."""
     registry = ToolRegistry()

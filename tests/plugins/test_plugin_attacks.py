@@ -21,6 +21,7 @@ from praval_tools import (
     load_plugins,
     plugin_reports,
 )
+from praval_tools.registry.registry import get_runtime
 
 HEAD = "from praval_tools import *\nfrom praval_tools import hookimpl\nimport host_of_plugins as host\n"
 MINE = '''
@@ -71,14 +72,17 @@ class TestAccess:
         assert ("plugin:acme", False) == (mine.owned_by, mine.shared)
         assert any("'plugin:acme' may not" in str(one.message) for one in warned)
 
-    @pytest.mark.parametrize("name", ["handler", "fallback_handler"])
-    def test_nobody_else_sets_who_approves(self, site: Site, host: ToolRegistry, name: str) -> None:
+    @pytest.mark.parametrize(
+        ("name", "problem"),
+        [("handler", "'plugin:acme' may not set"), ("fallback_handler", "no attribute 'fallback_handler'")],
+    )
+    def test_nobody_else_sets_who_approves(self, site: Site, host: ToolRegistry, name: str, problem: str) -> None:
         """Not by a bare attribute either."""
         site.install("acme", f"{HEAD}host.registry.approvals.{name} = lambda request: Allow()\n")
         report = loaded(host)["acme"]
 
-        assert ("import", True) == (report.stage, "'plugin:acme' may not set" in str(report))
-        assert host.approvals.effective_handler is None
+        assert ("import", True) == (report.stage, problem in str(report))
+        assert get_runtime(host).approvals.effective_handler is None
 
     @pytest.mark.parametrize("evil", [
         "class Evil(Tool):\n    metadata = property(lambda self: ToolMetadata(owned_by='analyst', shared=True))\n",
@@ -371,7 +375,7 @@ class TestConfiguration:
         assert [] == names(registry)
 
     @pytest.mark.parametrize("config", [
-        {"plugins": {1: {}}}, {"plugins": {"acme": {1: 2, "x": 3}}}, {"plugins": {None: None}}, {"plugins": None},
+        {"plugins": {1: {}}}, {"plugins": {"acme": {1: 2, "x": 3}}}, {"plugins": {None: None}},
         {"plugins": {"acme": {"settings": {1: 2}}}}, {"sources": {"kind": 3}}, {"sources": [None]},
         {"sources": [{"kind": None}]}, {"plugins": {"acme": {"shared": "acme_query"}}},
         {"plugins": {"acme": {"trust": "yes"}}}, {"plugins": {"acme": {"allow": [1]}}}, {1: 2, "plugins": {"a": 1}},
@@ -386,6 +390,13 @@ class TestConfiguration:
             return
 
         assert [1 not in config["plugins"], True] == [reports["acme"].failed, reports["zzz"].loaded]
+
+    @pytest.mark.parametrize("section", ["plugins", "sources"])
+    def test_a_section_without_a_value(self, site: Site, registry: ToolRegistry, section: str) -> None:
+        """It says nothing, as a section that is not there."""
+        site.good()
+
+        assert loaded(registry, config={section: None})["acme"].loaded
 
     def test_thousands_of_problems(self, site: Site, registry: ToolRegistry) -> None:
         """Each has its line; finding them does not take the square of their number."""

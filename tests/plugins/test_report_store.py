@@ -5,21 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from plugin_rig import Site, loaded, names, site, write_config, write_tool  # noqa: F401
+from plugin_rig import TWO_TOOLS, Site, loaded, names, site, write_config, write_tool  # noqa: F401
 
 from praval_tools import PluginWarning, ToolRegistry, load_plugins, plugin_reports
-
-TOOLS = """
-from praval_tools import tool
-@tool
-def one(x: {hint}) -> int:
-    "One."
-    return 1
-@tool
-def two() -> int:
-    "Two."
-    return 2
-"""
 
 
 @pytest.fixture
@@ -62,7 +50,7 @@ class TestJournal:
         output = []
         for version, hint in (("1.0", "int"), ("1.1", "int"), ("2.0", "str"), ("2.0", "str")):
             site.remove("acme")
-            site.install("acme", TOOLS.format(hint=hint), version=version)
+            site.install("acme", TWO_TOOLS.format(hint=hint), version=version)
             with ToolRegistry(journal=tmp_path / "runs.db") as registry:
                 report = loaded(registry)["acme"]
                 assert (report,) == plugin_reports(registry)
@@ -76,7 +64,7 @@ class TestJournal:
         registry.journal = "memory"
         for version, hint in (("1.0", "int"), ("2.0", "str")):
             site.remove("acme")
-            site.install("acme", TOOLS.format(hint=hint), version=version)
+            site.install("acme", TWO_TOOLS.format(hint=hint), version=version)
             if version == "1.0":
                 load_plugins(registry)
         with pytest.warns(PluginWarning, match=r"acme 2\.0 changed one since 1\.0"):
@@ -95,7 +83,7 @@ class TestJournal:
 
     def test_grants_on_a_plugins_tools_survive(self, site: Site, tmp_path: Path) -> None:
         """What the operator granted counts at the next start, for the tool of that distribution, and of no other."""
-        site.install("acme", TOOLS.format(hint="int"))
+        site.install("acme", TWO_TOOLS.format(hint="int"))
         with ToolRegistry(journal=tmp_path / "runs.db") as registry:
             load_plugins(registry)
             registry.assign_tool_to_agent("one", "ann")
@@ -103,7 +91,7 @@ class TestJournal:
             load_plugins(registry)
             assert 1 == registry.agent("ann").call("one", x=1)
         site.remove("acme")
-        site.install("evil", TOOLS.format(hint="int"))
+        site.install("evil", TWO_TOOLS.format(hint="int"))
         with ToolRegistry(journal=tmp_path / "runs.db") as registry:
             load_plugins(registry)
             assert [] == registry.agent("ann").list_tools()

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any
 
 import pytest
-from agent_tools import REGISTRY, add, later, me, stock  # noqa: F401
+from agent_tool_programs import REGISTRY, add, later, me, stock  # noqa: F401
 
 import praval_tools
 from praval_tools import Agent, ToolRegistry, Toolset, agent, current_agent, errors, tool

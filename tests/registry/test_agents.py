@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from agent_tools import REGISTRY, add, later, me, stock  # noqa: F401
+from agent_tool_programs import REGISTRY, add, later, me, stock  # noqa: F401
 
 from praval_tools import Agent, BoundTool, Tool, ToolCall, ToolRegistry, agent, current_agent, errors, tool
 

@@ -92,6 +92,26 @@ class TestMerge:
         off.enable(tool="bank-ask")
         assert {"bob"} == list_callers(off, "bank-ask")
 
+    @pytest.mark.parametrize("how", ["merge", "spinoff"])
+    def test_retired_agents_get_no_tools(self, here: ToolRegistry, there: ToolRegistry, how: str) -> None:
+        """
+        Who is retired there calls nothing that comes, unless it is declared or granted here.
+
+        A retired owner could call its tools again in the registry to which they came.
+        """
+        Agent("ann", registry=here)
+        there.retire_agent("bob")
+        there.grant("bank-ask", "ann")
+        there.retire_agent("ann")
+        if how == "merge":
+            here.merge(there)
+        target = here if how == "merge" else there.spinoff("bank")
+
+        assert set() == list_callers(target, "bank-pay")
+        assert {"eve", "ian"} | ({"ann"} if how == "merge" else set()) == list_callers(target, "bank-ask")
+        target.grant("bank-pay", "bob")
+        assert {"bob"} == list_callers(target, "bank-pay")
+
     def test_done_twice_nothing_is_doubled(self, here: ToolRegistry, there: ToolRegistry) -> None:
         """What is here already stays as it is, whoever owns it by now."""
         here.merge(there)

@@ -1,6 +1,6 @@
 """Toolsets and bound tools: plain functions of them, calls by position, and what they show."""
 
-# Tests of: toolset, bound_tool, dispatch
+# Tests of: toolset, bound_tool, schema_parameters, dispatch
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from enum import Enum
 from typing import Any
 
 import pytest
-from agent_tools import add, later, stock  # noqa: F401
+from agent_tool_programs import add, later, stock  # noqa: F401
 
-from praval_tools import Agent, ToolRegistry, errors, tool
+from praval_tools import Agent, Tool, ToolRegistry, errors, tool
 
 
 class Colour(Enum):
@@ -38,7 +38,7 @@ class TestFunctions:
         stock(tool_registry)
         first, second = Agent("ann").tools.functions()
 
-        assert ("add", "agent_tools", "Add two numbers.") == (first.__name__, first.__module__, first.__doc__)
+        assert ("add", "agent_tool_programs", "Add two numbers.") == (first.__name__, first.__module__, first.__doc__)
         assert "(x: float, y: float = 1) -> float" == str(inspect.signature(first))
         assert {"x": float, "y": float, "return": float} == first.__annotations__
         assert (True, False) == (inspect.isfunction(first), inspect.iscoroutinefunction(first))
@@ -61,6 +61,56 @@ class TestFunctions:
         ann.add_tool("add")
 
         assert 3 == first(1, 2)
+
+    def test_have_names_that_providers_take(self, tool_registry: ToolRegistry) -> None:
+        """A function is named as the schemas of its tool are, without the dot of a namespace."""
+        tool_registry.tool("shop.add", owned_by="ann")(add)
+        (function,) = Agent("ann").tools.functions()
+
+        assert tool_registry.schemas("ann")[0]["function"]["name"] == function.__name__ == "shop_add"
+
+    def test_have_hints_where_only_a_schema_is_known(self, tool_registry: ToolRegistry) -> None:
+        """Parameters of a given JSON Schema have hints and defaults; what is left out, or None, is not passed."""
+        properties = {
+            "count": {"type": "integer"},
+            "mode": {"enum": ["fast", "slow"], "default": "fast"},
+            "tags": {"type": "array", "items": {"type": "string"}},
+            "other": {"$ref": "#/$defs/other"},
+            "class": {"type": "string"},
+            "no-name": {"type": "string"},
+        }
+        schema = {"type": "object", "properties": properties, "required": ["count"], "$defs": {"other": {}}}
+        tool_registry.register_tool(Tool("order", "Order.", schema, lambda **given: given, owned_by="ann"))
+        (function,) = Agent("ann").tools.functions()
+
+        hints = "count: int, mode: Literal['fast', 'slow'] = 'fast', tags: Optional[list[str]] = None"
+        shown = str(inspect.signature(function)).replace("typing.", "")
+        assert f"(*, {hints}, other: Optional[object] = None)" == shown
+        assert {"count": 2, "mode": "slow"} == function(count=2, mode="slow", tags=None)
+
+    @pytest.mark.parametrize("name", ["add", "later"])
+    def test_may_fail_as_a_framework_wants(self, tool_registry: ToolRegistry, name: str) -> None:
+        """A failed call raises the exception, or returns the value, that is made of the text that models get."""
+
+        stock(tool_registry)
+        tools = Agent("ann").tools
+
+        def find_function(failure: Any) -> Any:
+            return next(function for function in tools.functions(failure=failure) if function.__name__ == name)
+
+        def call(function: Any) -> Any:
+            answer = function(1)
+            return asyncio.run(answer) if inspect.isawaitable(answer) else answer
+
+        returning, raising = (find_function(failure) for failure in (lambda text: {"error": text}, LookupError))
+        tool_registry.block(name, "ann", reason="asked too often")
+        text = f"Tool {name!r} is forbidden for this agent."
+        assert {"error": text} == call(returning)
+        with pytest.raises(LookupError) as caught:
+            call(raising)
+        assert (text,) == caught.value.args
+        tool_registry.unblock(name, "ann")
+        assert call(raising) == call(returning)
 
 
 class TestBoundTools:

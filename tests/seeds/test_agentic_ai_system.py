@@ -76,22 +76,37 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def servers(folder: Path) -> Iterator[None]:
-    """Both servers, at the addresses of the seed."""
-    processes = []
+    """Both servers, at the addresses of the seed; where one is taken, the copy of `config.yml` names a free one."""
+    processes, ports = [], name_free_ports(folder)
     try:
-        for name, port in PORTS.items():
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    pytest.skip(f"port {port}, which the seed names, is taken")
+        for name, port in ports.items():
             command = [sys.executable, seed_servers.__file__, name, str(port), str(folder / "notes")]
             processes.append(subprocess.Popen(command, stdout=subprocess.DEVNULL))
-        for port in PORTS.values():
+        for port in ports.values():
             wait_for(port)
         yield
     finally:
         for process in processes:
             process.kill()
             process.wait()
+
+
+def name_free_ports(folder: Path) -> dict[str, int]:
+    """Return the ports of the servers: those of the seed, or free ones, which its copy then names."""
+    ports, config = {name: find_port(port) for name, port in PORTS.items()}, folder / "config.yml"
+    for name, port in ports.items():
+        config.write_text(config.read_text().replace(f"localhost:{PORTS[name]}", f"localhost:{port}"))
+    return ports
+
+
+def find_port(wanted: int) -> int:
+    """Return the wanted port of the loopback, or a free one where something listens there."""
+    with socket.socket() as probe:
+        if probe.connect_ex(("127.0.0.1", wanted)) != 0:
+            return wanted
+    with socket.create_server(("127.0.0.1", 0)) as place:
+        free: int = place.getsockname()[1]
+        return free
 
 
 def wait_for(port: int) -> None:
@@ -144,9 +159,18 @@ class TestConfiguration:
         assert (0, "42.0\n", "") == run(*named, "call", "assistant", "calculator", "expression=40+2")
         assert (1, "") == run(*named, "call", "assistant", "perform_web_search", "query=x")[:2]
 
+    def test_the_command_line_calls_a_server(self, folder: Path, servers: None, run: Any) -> None:
+        """`call` runs a tool of a server that `config.yml` names."""
+        (folder / "system.yml").write_text(SYSTEM)
+        named = ("--config", "tools.yml", "--config", "config.yml", "--config", "system.yml")
+
+        assert (0, "pages about x\n") == run(*named, "call", "assistant", "perform_web_search", "query=x")[:2]
+        assert ["search x"] == (folder / "notes").read_text().splitlines()
+
     def test_a_tool_whose_server_is_down_fails_alone(self, folder: Path) -> None:
         """In one batch, the tool of the module has its result, and that of the server an error."""
         (folder / "system.yml").write_text(SYSTEM)
+        name_free_ports(folder)
         with ToolRegistry.from_config("tools.yml", "config.yml", "system.yml") as registry:
             calls = [ToolCall(name, tool, arguments, "assistant") for tool, arguments, name in CALLS[::2]]
             results = registry.execute_batch(calls)

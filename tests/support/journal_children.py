@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from journal_rig import intent, note, record, result
+from store_rig import open_sql_store
 
 from praval_tools.errors import JournalError
 from praval_tools.journal import Item, StateRow, Uses
-from praval_tools.journal.storage.sql_store import SqlStore
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def _say(*words: object) -> None:
 
 def calls(path: str, name: str, count: str) -> None:
     """Append calls of all shapes from four threads, and say what was acknowledged."""
-    store = SqlStore(Path(path))
+    store = open_sql_store(path)
 
     def work(thread: int) -> None:
         for at in range(int(count)):
@@ -62,7 +62,7 @@ def calls(path: str, name: str, count: str) -> None:
 
 def race(path: str, count: str) -> None:
     """Wait for the start, then begin the same calls as everybody else, each for a call of one grant."""
-    store = SqlStore(Path(path))
+    store = open_sql_store(path)
     _say("ready")
     sys.stdin.readline()
     for at in range(int(count)):
@@ -75,13 +75,13 @@ def opened(path: str) -> None:
     """Open the store with all others at once, and append."""
     _say("ready")
     sys.stdin.readline()
-    with SqlStore(Path(path)) as store:
+    with open_sql_store(path) as store:
         _say(store.append([note(str(os.getpid()))])[0].status)
 
 
 def hold(path: str, run: str) -> None:
     """Open a run and keep it, with a forked child and a started program that live on."""
-    store = SqlStore(Path(path))
+    store = open_sql_store(path)
     lease = store.open_run(run)
     there, here = os.pipe()
     forked = os.fork()
@@ -100,7 +100,7 @@ def hold(path: str, run: str) -> None:
 
 def full(path: str) -> None:
     """Fill what this process may write, then get room again."""
-    store = SqlStore(Path(path))
+    store = open_sql_store(path)
     _say(store.append([note("before")])[0].status)
     resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, resource.RLIM_INFINITY))
     with ThreadPoolExecutor(8) as pool:
@@ -115,7 +115,7 @@ def full(path: str) -> None:
 
 def fork(path: str) -> None:
     """Fork while threads write; parent and children go on, each with connections of its own."""
-    store = SqlStore(Path(path))
+    store = open_sql_store(path)
     store.append([note("first")])
     lease, going = store.open_run("run"), [True]
 
@@ -145,7 +145,7 @@ def fork(path: str) -> None:
 
 def interrupted(path: str) -> None:
     """Append in the main thread while an alarm interrupts it every other millisecond."""
-    store, written, waiting, caught = SqlStore(Path(path)), set[str](), [False], 0
+    store, written, waiting, caught = open_sql_store(path), set[str](), [False], 0
 
     def interrupt(*_: object) -> None:
         if waiting[0]:
@@ -171,14 +171,14 @@ def interrupted(path: str) -> None:
 
 def left_open(path: str) -> None:
     """End without closing: what was submitted is written all the same."""
-    store = SqlStore(Path(path))
+    store = open_sql_store(path)
     for at in range(500):
         store.submit([note(str(at))])
 
 
-def grant(path: Path, left: int) -> None:
+def grant(path: Path | str, left: int) -> None:
     """Make the store at *path*, with a counted grant."""
-    with SqlStore(path) as store:
+    with open_sql_store(path) as store:
         store.append([Item((record("grant", type="grant"),), uses=(Uses("grant", left),))])
 
 

@@ -15,8 +15,8 @@ from praval_tools.access.drift import ToolSnapshot
 from praval_tools.journal import events
 from praval_tools.journal.events import EVENT_CLASSES, EventType
 from praval_tools.journal.recorded_decisions import RecordedDecision
-from praval_tools.journal.value_codec import OpaqueValue
 from praval_tools.schema.coercion import Repair
+from praval_tools.tools.value_codec import OpaqueValue
 
 NOON = datetime(2026, 3, 4, 12, 30, 0, 250, tzinfo=UTC)
 

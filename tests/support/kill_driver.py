@@ -17,10 +17,14 @@ import threading
 import uuid
 from collections.abc import Awaitable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from store_rig import open_sql_store
+
 from praval_tools import ToolCall, ToolContext, ToolRegistry, ToolResult, current_agent
+from praval_tools.errors import RunBusyError
 from praval_tools.journal import Answer, Item
 from praval_tools.journal.storage.sql_store import SqlStore
 
@@ -218,13 +222,14 @@ class Driver:
 
 
 def drive(
-    folder: str, ids: str, durability: str, workers: bool, order: int, window: str | None, passing: int, settle: bool
-) -> None:
+    folder: str, where: str, ids: str, durability: str, workers: bool, order: int, window: str | None, passing: int,
+    settle: bool,
+) -> None:  # fmt: skip
     """Open the run, settle what is in doubt if asked to, make the calls, and say what is left in doubt."""
     path, killer = Path(folder), Killer(window, passing)
     effects = Effects(path / "effects", killer)
-    with SqlStore(path / "runs.db") as store, registry_of(Watched(store, killer), effects, durability) as registry:
-        with registry.run("nightly") as run:
+    with open_sql_store(where) as store, registry_of(Watched(store, killer), effects, durability) as registry:
+        with open_when_free(registry) as run:
             if settle:
                 _settle(run, effects)
             driver = Driver(registry, ids)
@@ -235,6 +240,19 @@ def drive(
             for one in run.in_doubt:
                 say("doubt", one.arguments["number"])
     say("end")
+
+
+@contextmanager
+def open_when_free(registry: ToolRegistry) -> Iterator[Any]:
+    """Open the run, as soon as a server has noticed that the driver of before was killed."""
+    with ExitStack() as stack:
+        while True:
+            try:
+                run = stack.enter_context(registry.run("nightly"))
+                break
+            except RunBusyError:
+                continue
+        yield run
 
 
 def _settle(run: Any, effects: Effects) -> None:

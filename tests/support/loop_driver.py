@@ -1,8 +1,9 @@
 """
-The process of the tests that kill a loop: `python loop_driver.py URL FOLDER API MODE WINDOW PASSING`.
+The process of the tests that kill a loop: `python loop_driver.py URL FOLDER API MODE WINDOW PASSING [SEARCH]`.
 
 It calls the server at URL in a journaled run, has its effects in FOLDER, and kills itself with SIGKILL when it
 comes to WINDOW for the PASSING-th time. A call in doubt it settles by looking whether the effect is there.
+With SEARCH, the model has to find its tools; a later process has one more, which a search would find first.
 """
 
 from __future__ import annotations
@@ -22,7 +23,15 @@ from urllib.request import Request, urlopen
 
 from praval_tools import ToolContext, ToolRegistry
 from praval_tools.journal import open_journal
-from praval_tools.loop import AnthropicMessages, LoopResult, OpenAIChat, OpenAIResponses, StopReason, ToolLoop
+from praval_tools.loop import (
+    AnthropicMessages,
+    LoopResult,
+    OpenAIChat,
+    OpenAIResponses,
+    StopReason,
+    ToolLoop,
+    ToolSearch,
+)
 
 WINDOWS = (
     "before a request", "reply to its record", "record to calls", "before the effect", "effect to record",
@@ -87,9 +96,21 @@ def _replies(items: Sequence[Any]) -> list[Any]:
     return [json.loads(one.body) for item in items for one in item.records if one.type == "model_replied"]
 
 
-def registry_in(folder: Path, killer: Killer) -> ToolRegistry:
+class SearchedRegistry(ToolRegistry):
+    """A registry that writes its searches to a file."""
+
+    searches: Path
+
+    def search(self, words: str, *args: Any, **options: Any) -> list[Any]:
+        with self.searches.open("a") as file:
+            file.write(words + "\n")
+        return super().search(words, *args, **options)
+
+
+def registry_in(folder: Path, killer: Killer) -> SearchedRegistry:
     """Return the registry of the program: two tools with effects, of which one honours its key."""
-    registry = ToolRegistry(journal=Watched(open_journal(folder / "runs.db").store, killer))
+    registry = SearchedRegistry(journal=Watched(open_journal(folder / "runs.db").store, killer))
+    registry.searches = folder / "searches"
 
     def effect(line: str) -> None:
         killer.at("before the effect")
@@ -107,6 +128,13 @@ def registry_in(folder: Path, killer: Killer) -> ToolRegistry:
         """Pay it, once for each key."""
         effect(f"pay {number} {context.idempotency_key}")
         return f"paid {number}"
+
+    if registry.searches.exists():
+
+        @registry.tool("post_number", shared=True)
+        def post_number(number: int) -> str:
+            """Post it, post a number."""
+            return f"posted {number} elsewhere"
 
     return registry
 
@@ -166,11 +194,13 @@ def settled(registry: ToolRegistry, folder: Path) -> None:
                 run.resolve(call.tool_call_id, rerun=True)
 
 
-def converse(registry: ToolRegistry, folder: Path, api: str, mode: str, url: str, killer: Killer) -> LoopResult:
+def converse(
+    registry: ToolRegistry, folder: Path, api: str, mode: str, url: str, killer: Killer, search: ToolSearch | None
+) -> LoopResult:
     """Run the loop to its end, over calls in doubt."""
 
     def loop(client: Any) -> ToolLoop:
-        return ToolLoop(registry.agent("ann"), Model(model_for(api, client), killer), retries=0)
+        return ToolLoop(registry.agent("ann"), Model(model_for(api, client), killer), retries=0, tool_search=search)
 
     async def awaited() -> LoopResult:
         async with AsyncExitStack() as stack:
@@ -197,10 +227,11 @@ def converse(registry: ToolRegistry, folder: Path, api: str, mode: str, url: str
 
 def main() -> None:
     """Run the loop, and print how it ended."""
-    url, folder, api, mode, window, passing = sys.argv[1:]
+    url, folder, api, mode, window, passing, *more = sys.argv[1:]
     killer = Killer(window, int(passing))
     registry = registry_in(Path(folder), killer)
-    result = converse(registry, Path(folder), api, mode, url, killer)
+    search = ToolSearch(registry) if more else None
+    result = converse(registry, Path(folder), api, mode, url, killer, search)
     print(json.dumps([result.reason, result.text, [one.result for one in result.results]]))
     registry.close()
 

@@ -12,7 +12,7 @@ from typing import Unpack
 
 from praval_tools import ToolCall, ToolRegistry, ToolResult
 from praval_tools.integrations.mcp.client import McpSource
-from praval_tools.registry.mcp_servers import McpOptions
+from praval_tools.registry.source_options import McpOptions
 
 SUPPORT = Path(__file__).parent
 OPERATOR = "ops"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import socket
 import threading
@@ -119,6 +120,9 @@ class FaultyHandler(BaseHTTPRequestHandler):
             self.send(200, b"?", {"Content-Type": f"text/{value}", "Mcp-Session-Id": value})
         elif fault == "echo":
             self.answer(message, {"content": [{"type": "text", "text": str(dict(self.headers))}]})
+        elif fault == "echo bytes":
+            data = base64.b64encode(str(dict(self.headers)).encode()).decode()
+            self.answer(message, {"content": [{"type": "image", "data": data, "mimeType": "image/png"}]})
         elif fault == "echo error":
             self.answer(message, {"isError": True, "content": [{"type": "text", "text": str(dict(self.headers))}]})
         elif fault == "echo refusal":

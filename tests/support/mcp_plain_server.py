@@ -111,7 +111,7 @@ def work(request: Mapping[str, Any]) -> None:
     if BEHAVIOUR == "refuse":
         answer(request, error={"code": -32602, "message": "not \x1b[31mtoday"})
         return
-    note("effect")
+    note(json.dumps(request["params"].get("arguments")) if BEHAVIOUR == "note arguments" else "effect")
     if BEHAVIOUR == "die after the effect":
         die()
     if BEHAVIOUR == "die in the answer":
@@ -133,7 +133,7 @@ def work(request: Mapping[str, Any]) -> None:
     if BEHAVIOUR == "endless line":
         while True:
             write("x" * 65_536)
-    answer(request, result={"content": [{"type": "text", "text": f"done {request['params']['arguments']['x']}"}]})
+    answer(request, result={"content": [{"type": "text", "text": f"done {request['params']['arguments'].get('x')}"}]})
     if BEHAVIOUR == "die after the answer":
         die()
 

@@ -9,7 +9,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Reply = dict[str, Any]
-"""`text`, `calls` (name, arguments, and maybe an id), `status` with `headers` and `body`, `cut` (pieces), `raw`."""
+"""
+`text`, `calls` (name, arguments, and maybe an id), `status` with `headers` and `body`, `cut` (pieces), `raw`.
+
+In Responses a call of `tool_search` is a search for tools that the client executes.
+"""
 
 
 class ModelServer(ThreadingHTTPServer):
@@ -157,6 +161,10 @@ def _response(reply: Reply) -> Any:
         output.append({"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [
             {"type": "output_text", "text": reply["text"], "annotations": []}]})  # fmt: skip
     for one, name, text in calls_of(reply):
+        if name == "tool_search":  # one that the client executes
+            output.append({"type": "tool_search_call", "id": f"tsc_{one}", "call_id": one, "execution": "client",
+                           "arguments": json.loads(text), "status": "completed"})  # fmt: skip
+            continue
         output.append({"type": "function_call", "id": f"fc_{one}", "call_id": one, "name": name, "arguments": text,
                        "status": "completed"})  # fmt: skip
     return {
@@ -180,7 +188,7 @@ def _response_stream(reply: Reply) -> Iterator[tuple[str, Any]]:
         bare = {**item, **({"arguments": ""} if item["type"] == "function_call" else {}),
                 **({"content": []} if item["type"] == "message" else {})}  # fmt: skip
         yield event("response.output_item.added", output_index=index, item=bare)
-        for piece in _halves(item.get("arguments", "")):
+        for piece in _halves(item["arguments"]) if item["type"] == "function_call" else ():
             yield event("response.function_call_arguments.delta", output_index=index, item_id=item["id"], delta=piece)
         for piece in _halves(item["content"][0]["text"]) if item["type"] == "message" else ():
             yield event("response.output_text.delta", output_index=index, item_id=item["id"], content_index=0,

@@ -48,6 +48,19 @@ def helper():
 """
 """A tool, and an agent that lists it."""
 
+TWO_TOOLS = """
+from praval_tools import tool
+@tool
+def one(x: {hint}) -> int:
+    "One."
+    return 1
+@tool
+def two() -> int:
+    "Two."
+    return 2
+"""
+"""Two tools, one of them with a parameter whose hint is left open."""
+
 
 class Site:
     """A folder that packages are installed into, as pip leaves them."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from store_rig import make_database, make_location
 from survivors import spend
 
 from praval_tools import (
@@ -37,10 +39,23 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "runs.db"
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, path: Path) -> Any:
-    """Where a journal of each kind is; what holds for one holds for the other."""
-    return path if request.param == "sqlite" else MemoryStore()
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def store(request: pytest.FixtureRequest, path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Where a journal of each kind is; what holds for one holds for the others."""
+    if request.param == "postgres":
+        monkeypatch.setenv("PRAVAL_TOOLS_KEY", "a key that all processes share")
+        with make_database() as url:
+            yield url
+    else:
+        yield path if request.param == "sqlite" else MemoryStore()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def shared(request: pytest.FixtureRequest, path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path | str]:
+    """Where a journal is that several processes share."""
+    monkeypatch.setenv("PRAVAL_TOOLS_KEY", "a key that all processes share")
+    with make_location(request.param, path.parent) as where:
+        yield where
 
 
 def call(registry: ToolRegistry, tool: str, agent: str = "clerk", **arguments: Any) -> ToolResult:

@@ -82,6 +82,7 @@ def run_python_proxy(port: int, headers: Mapping[str, str], folder: Path) -> Ite
             other.cancel()
             with suppress(asyncio.CancelledError):
                 loop.run_until_complete(other)
+        loop.run_until_complete(asyncio.sleep(0))  # connections that were closed last are closed in the next step
         loop.close()
 
 

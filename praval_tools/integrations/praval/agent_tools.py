@@ -11,6 +11,7 @@ from praval_tools.compat.praval.conversion import get_praval_name, get_registrat
 from praval_tools.errors import ToolUsageError
 from praval_tools.integrations.praval.entries import Arguments, ToolEntry, build_entry_function
 from praval_tools.integrations.praval.migration import ToolMigrator, build_entry_tool
+from praval_tools.integrations.praval.person_approvals import PersonApproval, describe_shown_tool
 from praval_tools.integrations.praval.praval_modules import PravalObject, import_praval_module
 from praval_tools.names import OPERATOR, fold_name, to_wire_name
 from praval_tools.registry.agents import Agent, AgentTool
@@ -55,20 +56,22 @@ class AgentTools:
         schemas = {schema["name"]: schema for schema in self.agent.schemas("anthropic")} if names else {}
         by_name = ((name, schemas.get(to_wire_name(name))) for name in names)
         return [  # a tool without a schema was removed since the names were read
-            self._build_entry(name, schema, None, is_approved=False) for name, schema in by_name if schema is not None
+            self._build_entry(name, schema, None, None) for name, schema in by_name if schema is not None
         ]
 
-    def build_called_entry(self, wire_name: str, *, is_async: bool, is_approved: bool) -> ToolEntry:
+    def build_called_entry(
+        self, wire_name: str, *, is_async: bool, approval: PersonApproval | None = None
+    ) -> ToolEntry:
         """
         Return the entry of a tool that a model called, allowed or not: its function decides, and records.
 
         Args:
             wire_name: The name that the model sent.
             is_async: Whether the function is to return an awaitable.
-            is_approved: Whether a person approves before Praval runs the function of a tool that needs approval.
+            approval: That of the person who decided on this call, if one did.
         """
         schema = {"name": wire_name, "description": "", "input_schema": {}}
-        return self._build_entry(self.resolve_wire_name(wire_name), schema, is_async, is_approved=is_approved)
+        return self._build_entry(self.resolve_wire_name(wire_name), schema, is_async, approval)
 
     def resolve_wire_name(self, wire_name: str) -> str:
         """Return the name of the tool that is offered as *wire_name*; else *wire_name* itself."""
@@ -76,20 +79,22 @@ class AgentTools:
         return holder if holder is not None and wire_name in (holder, to_wire_name(holder)) else wire_name
 
     def _build_entry(
-        self, name: str, schema: Mapping[str, object], is_async: bool | None, *, is_approved: bool
+        self, name: str, schema: Mapping[str, object], is_async: bool | None, approval: PersonApproval | None
     ) -> ToolEntry:
         tool, wire_name = self.registry.get_tool(name), str(schema["name"])
         asks = tool is not None and self._needs_praval_approval(tool) and name in self.agent.tools
-        return ToolEntry(
+        entry = ToolEntry(
             name=wire_name,
             description=schema["description"],
             parameters=schema["input_schema"],
-            function=self._build_function(name, wire_name, tool, is_async, forwards_approval=is_approved and asks),
+            function=self._build_function(name, wire_name, tool, is_async, approval if asks else None),
             requires_approval=asks,
             risk_level="low" if tool is None else tool.metadata.risk_level,
             approval_reason="" if tool is None else tool.metadata.approval_reason,
             **({} if tool is None else _get_extra_fields(tool)),
         )
+        entry.shown = describe_shown_tool(tool) if tool is not None and asks else []
+        return entry
 
     def _needs_praval_approval(self, tool: AnyTool) -> bool:
         """Tell whether Praval asks a person; where it cannot, and the registry has a handler, that is asked."""
@@ -99,7 +104,7 @@ class AgentTools:
         return bool(needed) and (self.praval_agent._hitl_enabled or self.registry.approvals.handler is None)
 
     def _build_function(
-        self, name: str, wire_name: str, tool: AnyTool | None, is_async: bool | None, *, forwards_approval: bool
+        self, name: str, wire_name: str, tool: AnyTool | None, is_async: bool | None, approval: PersonApproval | None
     ) -> Callable[..., Any]:
         agent, is_async_tool = self.agent, tool is not None and tool.is_async
         signature = None if tool is None else inspect.signature(tool.function)
@@ -118,14 +123,14 @@ class AgentTools:
         def call(arguments: Arguments) -> object:
             request = build_call(arguments)
             result = agent.execute(request)
-            if forwards_approval and self._forward_approval(result):
+            if approval is not None and self._forward_approval(approval, result):
                 result = agent.execute(request)
             return self._to_praval_result(result)
 
         async def acall(arguments: Arguments) -> object:
             request = build_call(arguments)
             result = await agent.aexecute(request)
-            if forwards_approval and self._forward_approval(result):
+            if approval is not None and self._forward_approval(approval, result):
                 result = await agent.aexecute(request)
             return self._to_praval_result(result)
 
@@ -133,14 +138,21 @@ class AgentTools:
         awaited = is_async or (None if is_async_tool else False)
         return build_entry_function(wire_name, call, acall, signature=signature, is_async=awaited)
 
-    def _forward_approval(self, result: ToolResult) -> bool:
-        """Give the approval of a person in Praval to the registry, where the call waits and the host resumes it."""
+    def _forward_approval(self, approval: PersonApproval, result: ToolResult) -> bool:
+        """
+        Give the approval of a person in Praval to the registry, where the call waits and the host resumes it; once.
+
+        It counts for the tool that the person was shown: of another definition, origin or risk, the call goes on
+        waiting in the registry.
+        """
         if result.outcome is not Outcome.APPROVAL_REQUIRED or result.approval_id is None:
             return False
         if get_current_actor() != OPERATOR:  # whose code could as well have decided for the person
             return False
-        approval = Allow(by="Praval", reason="a person approved the intervention in Praval")
-        self.registry.approvals.answer(result.approval_id, approval)
+        if not approval.use(self.registry.get_tool(result.name)):
+            return False
+        answer = Allow(by="Praval", reason="a person approved the intervention in Praval")
+        self.registry.approvals.answer(result.approval_id, answer)
         return True
 
     def _to_praval_result(self, result: ToolResult) -> object:

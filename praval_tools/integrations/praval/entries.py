@@ -22,6 +22,9 @@ class ToolEntry(dict[str, Any]):
     It is built anew whenever it is read, so that a change to it would be lost; it refuses changes.
     """
 
+    shown: list[str] = []
+    """What a person who is asked for an approval is shown of the tool; empty where nobody is asked."""
+
     def __setitem__(self, key: str, value: object) -> None:
         raise TypeError(
             f"The agent is attached, and {self.get('name')!r} is read from the registry: "

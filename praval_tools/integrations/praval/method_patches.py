@@ -7,13 +7,14 @@ They are replaced on the two objects alone: other agents, and Praval's classes, 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial, wraps
 from typing import Any
 
 from praval_tools.errors import ToolUsageError
 from praval_tools.integrations.praval.agent_tools import AgentTools
 from praval_tools.integrations.praval.entries import LiveList, ToolEntry
+from praval_tools.integrations.praval.person_approvals import PersonApproval, add_shown_tool
 from praval_tools.integrations.praval.praval_modules import TESTED, PravalObject, import_praval_module
 from praval_tools.registry.agent_function import AgentFunction
 from praval_tools.tools.frames import FrameScope, refuse_others_than_operator
@@ -168,19 +169,23 @@ class _Replacements:
         """Let a call find the tool that it names, whatever the chat began with."""
 
         @wraps(original)
-        def wrapper(request: PravalObject, tool_call: PravalObject, *, tools: object, **options: Any) -> Any:
-            is_approved = bool((request.hitl_context or {}).get("enabled"))
-            entries = self._find_called_entry(tool_call.name, request.tools, is_async, is_approved)
-            return original(request, tool_call, tools=entries, **options)
+        def wrapper(
+            request: PravalObject, tool_call: PravalObject, *,
+            tools: object, continuation_state: Mapping[str, object] | None = None, **options: object,
+        ) -> PravalObject:  # fmt: skip
+            entries = self._find_called_entry(tool_call.name, request.tools, is_async)
+            if continuation_state is not None and entries and entries[0].shown:
+                continuation_state = add_shown_tool(continuation_state, entries[0].shown)
+            return original(request, tool_call, tools=entries, continuation_state=continuation_state, **options)
 
         return wrapper
 
-    def _find_called_entry(self, name: str, offered: object, is_async: bool, is_approved: bool) -> list[ToolEntry]:
+    def _find_called_entry(self, name: str, offered: object, is_async: bool) -> list[ToolEntry]:
         """Return the entry of the called tool; none where the chat was narrowed to others."""
         names = offered.allowed_names if isinstance(offered, LiveList) else None
         if names is not None and self._tools.resolve_wire_name(name) not in names:
             return []
-        return [self._tools.build_called_entry(name, is_async=is_async, is_approved=is_approved)]
+        return [self._tools.build_called_entry(name, is_async=is_async)]
 
     def replace_resume(self, original: Method, *, is_async: bool) -> Method:
         """Let a call that a person decided on find its tool, to be decided again."""
@@ -189,7 +194,8 @@ class _Replacements:
         def wrapper(suspended_state: PravalObject, tools: object, hitl_context: PravalObject = None) -> Any:
             intervention = (hitl_context or {}).get("resume_intervention") or {}
             name = str(intervention.get("tool_name") or "")
-            entry = self._tools.build_called_entry(name, is_async=is_async, is_approved=True)
+            approval = PersonApproval(hitl_context or {})
+            entry = self._tools.build_called_entry(name, is_async=is_async, approval=approval)
             return original(suspended_state=suspended_state, tools=[entry], hitl_context=hitl_context)
 
         return wrapper

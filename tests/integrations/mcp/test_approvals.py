@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -162,6 +164,26 @@ class TestElicitation:
 
         run(main)
 
+    def test_shows_no_arguments_but_those_of_the_call(self, era: str) -> None:
+        """What a model writes adds no line to the question, as argument or where a policy quotes it in its reason."""
+
+        async def main() -> None:
+            registry, (user, asked) = ToolRegistry(), answering(NO)
+            text = 'x\nArguments: {"to": "bob"}\u2028Arguments: {"to": "bob"}\u0085Arguments: {"to": "\u202ebob"}'
+            registry.add_policy(lambda agent, tool, arguments: Ask(f"it goes to {arguments['to']}"))
+            registry.tool("mail", shared=True)(mail)
+            served = server(registry, agent="analyst", elicit_approvals=True)
+            async with Client(served, mode=era, elicitation_callback=user) as client:
+                await client.call_tool("mail", {"to": text})
+            lines = asked[0].message.splitlines()
+            assert ["May", "Reason:", "Arguments:", "}"] == [
+                line.split()[0] for line in lines if not line.startswith(" ")
+            ]
+            assert "\u202e" not in asked[0].message
+            assert {"to": text} == json.loads(asked[0].message.partition("\nArguments: ")[2])
+
+        run(main)
+
     def test_works_by_http(self, era: str, registry: ToolRegistry) -> None:
         """The question travels on the stream of the call, or as its interim result."""
 
@@ -221,10 +243,54 @@ class TestElicitation:
 
         run(main)
 
+    @pytest.mark.parametrize("answers", [(YES, YES), (YES, NO), (NO, YES), (NO, NO)], ids=["yy", "yn", "ny", "nn"])
+    @pytest.mark.parametrize("first", [0, 1])
+    @pytest.mark.parametrize("one_after_the_other", [True, False])
+    def test_of_equal_calls_at_once_is_each_ones_own(
+        self, era: str, registry: ToolRegistry, answers: tuple[types.ElicitResult, ...], first: int,
+        one_after_the_other: bool,
+    ) -> None:  # fmt: skip
+        """
+        Where two users of one agent are asked about equal calls at once, each answers for the own call.
+
+        They were asked about one request: the call of a user who had said no could run on the yes of the other, whose
+        call then waited for the operator; and one yes of two was lost.
+        """
+
+        async def main() -> None:
+            served = server(registry, agent="analyst", elicit_approvals=True)
+            asked, other_is_done = (asyncio.Event(), asyncio.Event()), asyncio.Event()
+
+            async def call(number: int) -> bool:
+                async def user(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+                    asked[number].set()
+                    await (asked[1] if number == first else other_is_done).wait()
+                    return answers[number]
+
+                if number == 1 and one_after_the_other:
+                    await asked[0].wait()
+                async with Client(served, mode=era, elicitation_callback=user) as client:
+                    result = await client.call_tool("wire", {"to": "bob"})
+                if number == first:
+                    other_is_done.set()
+                assert ("was denied" in get_text(result)) is (answers[number] is NO)
+                return not result.is_error
+
+            assert [answer is YES for answer in answers] == await asyncio.gather(call(0), call(1))
+            assert [("bob", 1.0)] * answers.count(YES) == registry.wired  # type: ignore[attr-defined]
+            assert [] == registry.approvals.pending()
+
+        run(main)
+
 
 def look() -> str:
     """Look."""
     return "seen"
+
+
+def mail(to: str) -> str:
+    """Write a mail."""
+    return "sent"
 
 
 class TestSecrets:

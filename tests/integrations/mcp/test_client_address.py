@@ -23,6 +23,7 @@ HEADERS = {"Authorization": VARIABLE}
 FAULTS = (
     "",
     "echo",
+    "echo bytes",
     "echo error",
     "echo refusal",
     "echo malformed",
@@ -162,7 +163,7 @@ class TestHeaders:
                 for number, faulty.fault in enumerate(FAULTS):
                     result = call(registry, "bank-work", x=number)
                     outcomes.add(result.outcome)
-                    texts += [result, result.for_model(), repr(result.exception)]
+                    texts += [result, result.for_model(), repr(result.exception), getattr(result.result, "data", b"")]
             texts += [repr(source), registry.problems(), [tool.metadata for tool in registry]]
         written = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
         captured = capfd.readouterr()

@@ -1,6 +1,6 @@
 """The tools of real MCP servers, owned, lent, bounded and audited here."""
 
-# Tests of: source, session, results, errors, registry/mcp_servers, execution/protocols
+# Tests of: source, session, results, errors, registry/mcp_servers, registry/source_options, execution/protocols
 
 from __future__ import annotations
 
@@ -345,4 +345,4 @@ assert read_notes(notes) == ["effect"] * 3, list_notes(notes)
 
             assert isinstance(source, McpSource)
             assert "mcp_plain_server" == source.name
-            assert f"<McpSource 'mcp_plain_server' ({Path(sys.executable).name}): 1 tools>" == repr(source)
+            assert f"<McpSource 'mcp_plain_server' ({Path(sys.executable).name}): 1 tool>" == repr(source)

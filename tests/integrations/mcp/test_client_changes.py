@@ -344,5 +344,5 @@ class TestDeclaredTools:
 
         assert (Outcome.TOOL_ERROR, "McpNotSentError") == (result.outcome, result.error_type)
         assert "mcp-server" in {problem.kind for problem in registry.problems()}
-        with pytest.raises(ExceptionGroup, match="1 of 1 sources could not be refreshed"):
+        with pytest.raises(ExceptionGroup, match="1 of 1 source could not be refreshed"):
             registry.refresh()

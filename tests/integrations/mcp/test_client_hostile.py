@@ -16,8 +16,8 @@ import pytest
 from mcp_client_rig import SUPPORT, call, read_notes, register_plain, wait_until
 
 from praval_tools import Outcome, ToolRegistry
+from praval_tools.integrations.foreign_text import clean_schema, clean_text, repair_name
 from praval_tools.integrations.mcp.client import McpServerError, dispatcher
-from praval_tools.integrations.mcp.client.foreign_text import clean_schema, clean_text, repair_name
 from praval_tools.integrations.mcp.client.session import ServerSettings
 
 
@@ -152,7 +152,7 @@ class TestAnswers:
     @pytest.mark.parametrize(
         ("behaviour", "outcome", "text"),
         [
-            ("malformed answer", Outcome.IN_DOUBT, "1 errors in its answer"),
+            ("malformed answer", Outcome.IN_DOUBT, "1 error in its answer"),
             ("deep answer", Outcome.IN_DOUBT, "nested more than 64 levels deep"),
             ("endless line", Outcome.IN_DOUBT, "it sent a message of more than 1,000,000 bytes"),
             ("parts without end", Outcome.IN_DOUBT, "more than 10,000 parts"),
@@ -174,7 +174,7 @@ class TestAnswers:
         self, registry: ToolRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """While an answer of millions of values is checked for seconds, calls of other servers are answered."""
-        register_plain(registry, "many values", tmp_path / "notes")
+        register_plain(registry, "many values", tmp_path / "notes", timeout=120)
         register_plain(registry, "normal", tmp_path / "notes", namespace="other", timeout=20)
         meanwhile, check = list[Outcome](), dispatcher.iter_json_problems
 

@@ -26,12 +26,6 @@ from praval_tools.integrations.mcp import Tokens, http_app, open_tokens
 
 
 @pytest.fixture
-def tokens(tmp_path: Path) -> Tokens:
-    """Tokens in a file."""
-    return open_tokens(None, file=tmp_path / "tokens")
-
-
-@pytest.fixture
 def registry() -> ToolRegistry:
     """The bank."""
     return build_registry(journal="memory")

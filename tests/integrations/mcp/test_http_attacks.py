@@ -9,32 +9,19 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 from mcp_http_rig import HANDSHAKE, AsyncRawClient, RawClient, connect, read_all, request, serve
-from mcp_rig import ERAS, build_registry, get_text, run
+from mcp_rig import ERAS, get_text, run
 
 from praval_tools import Content, ToolContext, ToolRegistry
-from praval_tools.integrations.mcp import Tokens, http_app, open_tokens
+from praval_tools.integrations.mcp import Tokens, http_app
 from praval_tools.integrations.mcp.serving.http_server import TimedProtocol
 
 MODERN = "2026-07-28"
 LIMIT = 4 * 1024 * 1024
-
-
-@pytest.fixture
-def registry() -> ToolRegistry:
-    """The bank."""
-    return build_registry()
-
-
-@pytest.fixture
-def tokens(tmp_path: Path) -> Tokens:
-    """Tokens in a file."""
-    return open_tokens(None, file=tmp_path / "tokens")
 
 
 @pytest.fixture

@@ -8,27 +8,13 @@ import json
 import socket
 import threading
 from contextlib import ExitStack
-from pathlib import Path
 
 import httpx2
-import pytest
 from mcp_http_rig import HANDSHAKE, RawClient, request, serve
-from mcp_rig import build_registry, run, wait_until
+from mcp_rig import run, wait_until
 
 from praval_tools import ToolRegistry
-from praval_tools.integrations.mcp import Tokens, http_app, open_tokens
-
-
-@pytest.fixture
-def registry() -> ToolRegistry:
-    """The bank."""
-    return build_registry()
-
-
-@pytest.fixture
-def tokens(tmp_path: Path) -> Tokens:
-    """Tokens in a file."""
-    return open_tokens(None, file=tmp_path / "tokens")
+from praval_tools.integrations.mcp import Tokens, http_app
 
 
 def open_session(raw: RawClient) -> httpx2.Response:

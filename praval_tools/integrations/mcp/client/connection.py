@@ -22,9 +22,9 @@ from mcp_types import METHOD_NOT_FOUND
 from pydantic import ValidationError
 
 from praval_tools.errors import ToolError
-from praval_tools.integrations.mcp.client.definitions import Listing
+from praval_tools.integrations.foreign_text import clean_text, remove_secrets
+from praval_tools.integrations.mcp.client.definitions import McpListing
 from praval_tools.integrations.mcp.client.errors import McpNotSentError, McpServerError
-from praval_tools.integrations.mcp.client.foreign_text import clean_text, remove_secrets
 from praval_tools.integrations.mcp.client.session import McpSession, ServerSettings, open_session, to_server_error
 from praval_tools.integrations.mcp.client.transport import Delivery
 
@@ -51,7 +51,7 @@ class ServerConnection:
         on_listing: Called in a thread with each listing, before calls are sent that rest on it.
     """
 
-    def __init__(self, settings: ServerSettings, on_listing: Callable[[Listing], None]) -> None:
+    def __init__(self, settings: ServerSettings, on_listing: Callable[[McpListing], None]) -> None:
         self._settings, self._on_listing = settings, on_listing
         self._scope: anyio.CancelScope | None = None
         self._wanted, self._attention = asyncio.Event(), asyncio.Event()
@@ -124,7 +124,7 @@ class ServerConnection:
         problem = to_server_error(settings.name, error, self.delivery, settings.connect_timeout).problem
         return McpServerError(settings.name, clean_text(str(remove_secrets(problem, secrets))))
 
-    async def _deliver_listing(self, listing: Listing) -> None:
+    async def _deliver_listing(self, listing: McpListing) -> None:
         """Hand a listing on, in a thread, since taking in thousands of tools takes a while."""
         await asyncio.to_thread(self._on_listing, listing)
 

@@ -9,7 +9,8 @@ from typing import Final
 from attrs import define, field, frozen
 
 from praval_tools.errors import InvalidNameError
-from praval_tools.integrations.mcp.client.foreign_text import clean_schema, clean_text, quote_name, repair_name
+from praval_tools.integrations.foreign_text import clean_schema, clean_text, quote_name, repair_name
+from praval_tools.integrations.tool_changes import Listing
 from praval_tools.names import check_tool_name, get_collision_keys
 from praval_tools.schema.json_values import iter_json_problems, to_canonical_json
 from praval_tools.schema.schema_tree import JsonSchema
@@ -53,20 +54,14 @@ class RefusedDefinitionError(Exception):
 
 
 @define
-class Listing:
+class McpListing(Listing[McpToolDefinition]):
     """
     What a server lists.
 
     Args:
-        definitions: The tools that can be used, by their names here.
-        problems: What is wrong with the others, and with some of these.
-        title: The name that the server gives itself.
-        version: Its version.
+        version: The version of the server.
     """
 
-    definitions: dict[str, McpToolDefinition] = field(factory=dict)
-    problems: list[str] = field(factory=list)
-    title: str = ""
     version: str = ""
 
 
@@ -101,9 +96,9 @@ class ToolSelection:
         return self.names.get(remote_name) or _build_name(remote_name, self.namespace)
 
 
-def read_definitions(items: Iterable[object], selection: ToolSelection) -> Listing:
+def read_definitions(items: Iterable[object], selection: ToolSelection) -> McpListing:
     """Return what can be used of the tools that a server lists, *items* as they came."""
-    listing, names_by_key, include = Listing(), dict[str, str](), selection.include
+    listing, names_by_key, include = McpListing(), dict[str, str](), selection.include
     for item in items:
         remote_name = item.get("name") if isinstance(item, dict) else None
         if not selection.has(remote_name):
@@ -120,7 +115,7 @@ def read_definitions(items: Iterable[object], selection: ToolSelection) -> Listi
             listing.problems.append(f"Tool {quote_name(remote_name)} is left out: {error}.")
         else:
             listing.definitions[definition.name] = definition
-    unknown = sorted(include - {definition.remote_name for definition in listing.definitions.values()})
+    unknown = sorted(filter(None, include - {definition.remote_name for definition in listing.definitions.values()}))
     listing.problems.extend(f"Tool {quote_name(name)} is to be included, and is not there." for name in unknown)
     return listing
 

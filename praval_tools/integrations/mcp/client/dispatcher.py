@@ -17,7 +17,7 @@ from mcp.shared.transport_context import TransportContext
 from mcp_types import PARSE_ERROR, PaginatedRequestParams, RequestId, methods
 from pydantic import ValidationError
 
-from praval_tools.integrations.mcp.client.foreign_text import quote_name, remove_secrets
+from praval_tools.integrations.foreign_text import quote_name, remove_secrets
 from praval_tools.schema.json_values import iter_json_problems, to_canonical_json
 from praval_tools.schema.schema_tree import JsonSchema
 

@@ -27,8 +27,9 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from praval_tools.errors import ToolError, ToolInDoubtError
+from praval_tools.integrations.foreign_text import clean_text, remove_secrets
 from praval_tools.integrations.mcp.client.address import ServerAddress
-from praval_tools.integrations.mcp.client.definitions import Listing, ToolSelection, read_definitions
+from praval_tools.integrations.mcp.client.definitions import McpListing, ToolSelection, read_definitions
 from praval_tools.integrations.mcp.client.dispatcher import (
     CheckingDispatcher,
     fetch_tools,
@@ -36,11 +37,11 @@ from praval_tools.integrations.mcp.client.dispatcher import (
     use_request_id,
 )
 from praval_tools.integrations.mcp.client.errors import McpNotSentError, McpServerError, McpToolError
-from praval_tools.integrations.mcp.client.foreign_text import clean_text, remove_secrets
 from praval_tools.integrations.mcp.client.http_transport import open_http
 from praval_tools.integrations.mcp.client.server_requests import limit_requests
 from praval_tools.integrations.mcp.client.stdio_transport import open_stdio
 from praval_tools.integrations.mcp.client.transport import Delivery
+from praval_tools.names import format_count
 from praval_tools.schema.json_values import iter_json_problems, to_canonical_json
 from praval_tools.tools.reports import LogLevel
 
@@ -102,7 +103,7 @@ class McpSession:
     delivery: Delivery
     log_reporters: dict[RequestId, LogReporter]
 
-    async def fetch_listing(self) -> Listing:
+    async def fetch_listing(self) -> McpListing:
         """
         Return the tools that the server has now.
 
@@ -139,7 +140,7 @@ class McpSession:
             except MCPError as error:
                 raise self._make_call_error(request_id, error.code, error.message) from None
             except ValidationError as error:
-                problem = f"{error.error_count()} errors in its answer"
+                problem = f"{format_count(error.error_count(), 'error')} in its answer"
                 raise self._make_call_error(request_id, PARSE_ERROR, problem) from None
             finally:
                 del self.log_reporters[request_id]

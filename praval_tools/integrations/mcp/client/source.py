@@ -27,11 +27,11 @@ from praval_tools.integrations.mcp.client.session import (
     MAX_TOOLS,
     ServerSettings,
 )
-from praval_tools.integrations.mcp.client.tool_changes import DEFINITION_CHANGED, ToolChanges
+from praval_tools.integrations.tool_changes import DEFINITION_CHANGED, ToolChanges
 from praval_tools.misuse import describe_unknown_keyword
-from praval_tools.names import check_tool_name
-from praval_tools.registry.mcp_servers import McpOptions
+from praval_tools.names import check_tool_name, format_count
 from praval_tools.registry.registry import ToolRegistry, get_runtime
+from praval_tools.registry.source_options import McpOptions
 from praval_tools.tools.context import ToolContext
 from praval_tools.tools.source import Source
 from praval_tools.tools.tool import AnyTool, Tool
@@ -53,13 +53,16 @@ class McpSource:
     One connection serves all calls, from any thread and event loop; a forked process makes one of its own.
     """
 
-    def __init__(self, registry: ToolRegistry, settings: ServerSettings, options: McpOptions) -> None:
+    def __init__(self, registry: ToolRegistry, settings: ServerSettings, options: McpOptions, place: Source) -> None:
         pin = options.get("pin", False)
         pins = {} if isinstance(pin, bool) else dict(pin)
         self._settings, self._metadata = settings, options.get("metadata", {})
+        self._place = place
         self._owner, self._timeout = options.get("owned_by"), options.get("timeout")
         self._runtime, self._version = get_runtime(registry), ""
-        self._changes = ToolChanges(registry, settings.name, self._make_tool, pin is True, pins)
+        self._changes = ToolChanges[McpToolDefinition](
+            registry, settings.name, self._make_tool, "MCP server", "mcp-tool", pin is True, pins
+        )
         self._declared: dict[str, str] = {}
         self._connection: ServerConnection | None = None
         self._closed = False
@@ -74,7 +77,7 @@ class McpSource:
         self._owner_task: Future[None] | None = None
 
     def __repr__(self) -> str:
-        return f"<McpSource {self.name!r} ({self._settings.address.text}): {len(self.tools)} tools>"
+        return f"<McpSource {self.name!r} ({self._settings.address.text}): {format_count(len(self.tools), 'tool')}>"
 
     # ── what it is ───────────────────────────────────────────────────────────────────────────────
 
@@ -91,8 +94,7 @@ class McpSource:
     @property
     def fingerprints(self) -> Mapping[str, str]:
         """The fingerprint of each of its tools, by name; what `pin=` takes."""
-        tools = {name: self._changes.registry.get_tool(name) for name in self.tools}
-        return {name: tool.fingerprint for name, tool in tools.items() if tool is not None}
+        return self._changes.fingerprints
 
     def list_problems(self) -> list[RegistryProblem]:
         """Return what is wrong: no connection, tools that were left out, definitions that changed."""
@@ -138,9 +140,6 @@ class McpSource:
         Raises:
             ToolUsageError: It has no such tool.
         """
-        require_operator(resolve_actor(None, "accept a definition", tool), "accept a definition", tool)
-        if tool not in self._changes.definitions:
-            raise ToolUsageError(f"MCP server {self.name!r} has no tool {tool!r} here; source.tools lists them.")
         self._changes.accept(tool)
 
     def close(self) -> None:
@@ -157,11 +156,7 @@ class McpSource:
             self._runtime.background_loop.call_soon(connection.stop)
             with suppress(WaitTimeout):
                 owner.result(_CLOSE_SECONDS)
-        if self._runtime.sources.get(self.name) is self and not self._runtime.access_store.closed:
-            del self._runtime.sources[self.name]
-            self._changes.remove_all()
-        else:
-            self._changes.is_closed = True  # another source has its name, or nobody needs its tools any more
+        self._changes.close(self)
 
     def _wait_for(self, begin: Callable[[ServerConnection], Coroutine[object, object, object]]) -> None:
         self._refuse_on_loop()
@@ -220,7 +215,7 @@ class McpSource:
             idempotent=False if hints.get("idempotentHint") is False else None,
             open_world=True if hints.get("openWorldHint") is True else None,
             extra={"mcp": {**extra, "hints": dict(hints)}, **renamed},
-            source=Source(kind="mcp", distribution=self.name, trusted=False),
+            source=Source("mcp", self.name, file=self._place.file, line=self._place.line, trusted=False),
         )  # fmt: skip
         tool.implementation.supplied_result_schema = definition.result_schema
         fields = self._metadata.get(definition.remote_name)
@@ -241,7 +236,7 @@ class McpSource:
             context.progress(progress, total, session.clean(message or "")[:_MAX_PROGRESS_CHARACTERS])
 
         result = await session.call(definition.remote_name, arguments, report_progress, context.log)
-        return read_result(result, definition.result_schema)
+        return read_result(result, definition.result_schema, session.dispatcher.secrets)
 
 
     def _fits(
@@ -254,7 +249,7 @@ class McpSource:
         """
         tool = self._changes.registry.get_tool(known.name)
         is_declared = self._declared.get(definition.name) == definition.digest
-        if not is_declared or tool is None or tool.parameters != known.parameters:
+        if not is_declared or tool is None or tool.implementation.supplied_schema != known.parameters:
             return False
         try:
             tool.implementation.coerce_arguments(dict(arguments), strict=True)
@@ -294,9 +289,17 @@ def _is_positive(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 
 
-def register_mcp(registry: ToolRegistry, server: str | Sequence[str], options: McpOptions) -> McpSource:
+def register_mcp(
+    registry: ToolRegistry, server: str | Sequence[str], options: McpOptions, place: Source
+) -> McpSource:
     """
     Register the tools of a server; see `ToolRegistry.register_mcp`.
+
+    Args:
+        registry: The registry.
+        server: Its URL, or its command.
+        options: The keywords of `register_mcp`.
+        place: The file and line that declare it, if a configuration does.
 
     Raises:
         McpServerError: It cannot be reached, or does not speak the protocol; nothing is registered then.
@@ -304,7 +307,7 @@ def register_mcp(registry: ToolRegistry, server: str | Sequence[str], options: M
     """
     if registry.state.frozen:
         raise ToolUsageError("The registry is frozen: register MCP servers before freeze().", "frozen")
-    source = McpSource(registry, _read_settings(server, options), options)
+    source = McpSource(registry, _read_settings(server, options), options, place)
     sources = get_runtime(registry).sources
     if sources.setdefault(source.name, source) is not source:
         raise ToolUsageError(f"MCP server {source.name!r} is registered already; pass another namespace=.")

@@ -19,9 +19,9 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCMessage, JSONRPCRequest, jsonrpc_message_adapter
 
+from praval_tools.integrations.foreign_text import replace_surrogates
 from praval_tools.integrations.mcp.client.address import ServerAddress
 from praval_tools.integrations.mcp.client.errors import McpServerError
-from praval_tools.integrations.mcp.client.foreign_text import replace_surrogates
 from praval_tools.integrations.mcp.client.transport import Delivery, TransportStreams, describe_os_error
 
 _CHUNK_BYTES: Final = 65_536

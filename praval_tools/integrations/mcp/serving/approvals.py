@@ -8,6 +8,7 @@ has answered, the next equal call is the one that was approved, or denied.
 from __future__ import annotations
 
 import json
+from collections.abc import Container
 from typing import Final
 
 import mcp_types as types
@@ -22,7 +23,6 @@ from praval_tools.execution.pipeline import bind_arguments
 from praval_tools.execution.policies import render_for_review
 from praval_tools.integrations.mcp.serving.reports import RequestContext
 from praval_tools.registry.toolset import Toolset, get_executor
-from praval_tools.schema.json_values import replace_surrogates
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.decision import Allow, ApprovalAnswer, ApprovalEntry, ApprovalRequest, Decision, Deny
 
@@ -34,8 +34,18 @@ _SCHEMA: Final = {
 }
 
 
-def find_entry(toolset: Toolset, call: ToolCall) -> ApprovalEntry | None:
-    """Return the request for an approval of an equal call, which waits or whose answer was not used yet."""
+def find_entry(
+    toolset: Toolset, call: ToolCall, asked: Container[str], preferred_id: str | None
+) -> ApprovalEntry | None:
+    """
+    Return the request for an approval of an equal call, which waits or whose answer was not used yet.
+
+    Args:
+        toolset: The tools of the agent.
+        call: The call.
+        asked: The requests that the user of another call answers now: these are that call's alone.
+        preferred_id: The request of which the client says that the call brings its answer; others of equal calls wait.
+    """
     runtime, principal = get_executor(toolset).runtime, toolset.principal
     state = runtime.access_store.get_fresh_state()
     record = state.find_tool_record(state.resolve_tool_name(call.name))
@@ -43,6 +53,7 @@ def find_entry(toolset: Toolset, call: ToolCall) -> ApprovalEntry | None:
         return None
     tool, approvals = record.tool, runtime.approvals
     entries = list_entries_of_tool(approvals, tool.name, principal)
+    entries = [entry for entry in entries if entry.request.id not in asked]
     if not entries:
         return None
     try:
@@ -54,7 +65,7 @@ def find_entry(toolset: Toolset, call: ToolCall) -> ApprovalEntry | None:
     if isinstance(arguments, Decision):  # the call is refused for it
         return None
     call = replace(call, agent=principal.agent, on_behalf_of=principal.chain)
-    for entry in entries:
+    for entry in sorted(entries, key=lambda entry: entry.request.id != preferred_id):
         equal_call = replace(call, tool_call_id=entry.request.tool_call_id)
         if approvals.build_request(equal_call, principal, tool, arguments, "").digest == entry.request.digest:
             return entry
@@ -108,8 +119,12 @@ def _read_answer(answer: object, principal: Principal) -> ApprovalAnswer | None:
 
 
 def _describe_request(request: ApprovalRequest) -> str:
-    """Return what a person is asked, with the very arguments that the tool would get."""
-    reason = f"\nReason: {request.reason}" if request.reason else ""
+    """
+    Return what a person is asked, with the very arguments that the tool would get.
+
+    A model writes these, and the reason may quote it: neither adds a line, nor anything that cannot be seen.
+    """
+    reason = f"\nReason: {' '.join(request.reason.split())}" if request.reason else ""
     arguments = json.dumps(request.arguments, indent=2, ensure_ascii=False)
     text = f"May {request.agent} run {request.tool} (risk: {request.risk_level})?{reason}\nArguments: {arguments}"
-    return replace_surrogates(text)
+    return "".join(char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text)

@@ -112,8 +112,8 @@ class _TokenVerifier(TokenVerifier):
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """Return for whom a token stands; a session is bound to the token and the agent, and to no other."""
-        found = self._tokens.find(token)
-        return None if found is None else AccessToken(token=token, client_id=found.id, scopes=[], subject=found.agent)
+        row = self._tokens.find(token)
+        return None if row is None else AccessToken(token=token, client_id=row.id, scopes=[], subject=row.agent)
 
     def get_toolset(self) -> Toolset:
         """Return the tools of the agent for which the request's token stands."""

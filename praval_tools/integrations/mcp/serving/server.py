@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from importlib.metadata import version
 from typing import Final, TypeAlias
@@ -92,6 +92,8 @@ class ToolServer(Server[ToolListNotifier]):
         self._registry, self._get_toolset, self._elicits_approvals = registry, get_toolset, elicit_approvals
         self._make_guard, self._thread_shares = make_guard, thread_shares
         self._listings = ListingCache()
+        self._asked: set[str] = set()
+        """The requests for an approval that the user of one call answers now."""
         if elicit_approvals:
             refuse_others_than_operator("let the users of clients approve calls")
         super().__init__(
@@ -131,20 +133,29 @@ class ToolServer(Server[ToolListNotifier]):
         toolset = self._get_toolset()
         output = self._listings.find_output(toolset, params.name)
         call = ToolCall(None, params.name, params.arguments or {}).with_id()
-        entry = find_entry(toolset, call)
+        entry, answer = find_entry(toolset, call, self._asked, params.request_state), None
         if entry is not None:
             call = replace(call, tool_call_id=entry.request.tool_call_id)
-            if self._elicits_approvals and (answer := get_elicited_answer(params, entry, toolset.principal)):
-                self._record_answer(entry.request, answer)
+            answer = get_elicited_answer(params, entry, toolset.principal) if self._elicits_approvals else None
         async with forward_reports(context):
-            result = await self._run_call(toolset, call)
+            if entry is not None and answer is not None:
+                with self._ask_alone(entry.request):
+                    self._record_answer(entry.request, answer)
+                    result = await self._run_call(toolset, call)
+            else:
+                result = await self._run_call(toolset, call)
             if self._elicits_approvals and result.outcome is Outcome.APPROVAL_REQUIRED and may_elicit(context):
+                if result.approval_id in self._asked:  # by an equal call, since this one began
+                    call = replace(call, tool_call_id=None).with_id()
+                    result = await self._run_call(toolset, call)
                 request = next((r for r in self._registry.approvals.pending() if r.id == result.approval_id), None)
                 if request is not None and not context.session.can_send_request:
                     return build_input_request(request)
-                if request is not None and (answer := await elicit_answer(context, request, toolset.principal)):
-                    self._record_answer(request, answer)
-                    result = await self._run_call(toolset, call)
+                if request is not None:
+                    with self._ask_alone(request):
+                        if answer := await elicit_answer(context, request, toolset.principal):
+                            self._record_answer(request, answer)
+                            result = await self._run_call(toolset, call)
         if result.outcome is Outcome.UNKNOWN_TOOL:
             raise MCPError(types.INVALID_PARAMS, result.for_model())
         return render_answer(result, output)
@@ -158,6 +169,15 @@ class ToolServer(Server[ToolListNotifier]):
             if has_waited and not may_call():
                 raise MCPError(types.INVALID_REQUEST, "The token was revoked, or has expired, before the call began.")
             return await _run_call(toolset, call)
+
+    @contextmanager
+    def _ask_alone(self, request: ApprovalRequest) -> Iterator[None]:
+        """Let no equal call that comes during the block take the answer to *request* for its own."""
+        self._asked.add(request.id)
+        try:
+            yield
+        finally:
+            self._asked.discard(request.id)
 
     def _record_answer(self, request: ApprovalRequest, answer: ApprovalAnswer) -> None:
         with self._registry.as_operator(), suppress(ToolUsageError):  # the operator was faster: that answer counts

@@ -18,6 +18,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from praval_tools.integrations.mcp.serving.reports import RequestContext, get_connection
+from praval_tools.names import format_count
 from praval_tools.registry.toolset import Toolset
 
 MAX_REQUESTS: Final = 1_000
@@ -62,9 +63,11 @@ class TokenShares:
                 return
             token, is_opening = user.access_token.client_id, _may_open_session(scope)
             if is_opening and self._sessions[token] + self._opening[token] >= self._max_sessions:
-                await _refuse(f"This token has {self._max_sessions:,} sessions already.")(scope, receive, send)
+                count = format_count(self._max_sessions, "session")
+                await _refuse(f"This token has {count} already.")(scope, receive, send)
             elif self._requests[token] >= self._max_requests:
-                await _refuse(f"This token has {self._max_requests:,} requests in progress.")(scope, receive, send)
+                count = format_count(self._max_requests, "request")
+                await _refuse(f"This token has {count} in progress.")(scope, receive, send)
             else:
                 counters = [self._requests, self._opening] if is_opening else [self._requests]
                 for counter in counters:

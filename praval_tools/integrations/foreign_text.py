@@ -1,11 +1,14 @@
-"""Sanitizes what an MCP server sends: repairs or refuses names, removes invisible characters and secrets from texts."""
+"""Sanitizes what other parties send: repairs or refuses names, removes invisible characters and secrets from texts."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
+from html import escape
 from typing import Final
+from urllib.parse import quote
 
 from praval_tools.names import shorten_repr
 from praval_tools.schema.schema_tree import JsonSchema
@@ -19,6 +22,8 @@ _KEPT: Final = frozenset("\n\t\u200c\u200d")
 _MISLEADING: Final = frozenset(("Cc", "Cf", "Cs", "Co", "Zl", "Zp"))
 _TEXT_KEYWORDS: Final = frozenset(("title", "description", "$comment"))
 _MAP_KEYWORDS: Final = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"))
+_REMOVED: Final = "[secret]"
+_ESCAPE: Final = re.compile(r"[\\%&]")
 _VALUE_KEYWORDS: Final = frozenset(("enum", "const", "default", "examples", "required"))
 
 
@@ -71,13 +76,44 @@ def replace_surrogates(value: object) -> object:
 
 
 def remove_secrets(value: object, secrets: Sequence[str]) -> object:
-    """Return a JSON value without the *secrets*, which a server may send back."""
+    """
+    Return a JSON value without the *secrets*, which the other party may send back.
+
+    They are also found as JSON, HTML, a URL or a `repr` writes them.
+    """
     if not secrets:
         return value
     if isinstance(value, str):
         for secret in secrets:
-            value = value.replace(secret, "[secret]")
-        return value
+            value = value.replace(secret, _REMOVED)
+        return _compile_written(tuple(secrets)).sub(_REMOVED, value) if _ESCAPE.search(value) else value
     if isinstance(value, dict):
         return {str(remove_secrets(key, secrets)): remove_secrets(item, secrets) for key, item in value.items()}
     return [remove_secrets(item, secrets) for item in value] if isinstance(value, list) else value
+
+
+def remove_secret_bytes(data: bytes, secrets: Sequence[str]) -> bytes:
+    """Return *data* without the *secrets*."""
+    for secret in secrets:
+        data = data.replace(secret.encode(errors="replace"), _REMOVED.encode())
+    return data
+
+
+@lru_cache(maxsize=64)
+def _compile_written(secrets: tuple[str, ...]) -> re.Pattern[str]:
+    parts = (re.findall(r"\\+|[^\\]", secret) for secret in secrets)  # a run of backslashes is one part: linear work
+    return re.compile("|".join("".join(map(_match_written, chars)) for chars in parts))
+
+
+def _match_written(char: str) -> str:
+    """Return a pattern of what a character, or a run of backslashes, may be written as: of a bounded length."""
+    if char.startswith("\\"):
+        count, coded = len(char), r"(?i:%5c)|\\{1,3}(?i:u005c|x5c)|&#(?i:x5c|92);"
+        return rf"(?:\\{{{count},{4 * count}}}|(?:{coded}){{{count}}})"
+    code, number = f"{ord(char):x}", ord(char)
+    plain = "[ +]" if char == " " else re.escape(char)
+    encoded = "" if not (octets := quote(char, safe="", errors="replace")).startswith("%") else f"|(?i:{octets})"
+    escaped = rf"|\\{{1,3}}(?i:u{code:0>4}|x{code:0>2})"
+    entities = f"|{re.escape(escape(char))}|&#(?i:x0?{code}|0?{number});"
+    ascii_code = f"|%(?i:{code:0>2})" if number < 128 else ""
+    return rf"(?:\\{{0,3}}{plain}{encoded}{ascii_code}{escaped}{entities})"

@@ -1,35 +1,89 @@
-"""Registers, replaces and removes the tools of an MCP server as its latest listing says: all changes or none."""
+"""Registers, replaces and removes the tools of another party as its latest listing says: all changes or none."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
 from attrs import define, field
 
+from praval_tools.access.commands import require_operator
 from praval_tools.access.problems import RegistryProblem
 from praval_tools.errors import DuplicateToolError, ToolDefinitionError, ToolUsageError
+from praval_tools.execution.context import resolve_actor
+from praval_tools.execution.protocols import ToolSource
 from praval_tools.forks import ForkSafeLock
-from praval_tools.integrations.mcp.client.definitions import Listing, McpToolDefinition
 from praval_tools.names import shorten_repr
-from praval_tools.registry.registry import ToolRegistry
+from praval_tools.registry.registry import ToolRegistry, get_runtime
+from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.tools.tool import AnyTool
 
 DEFINITION_CHANGED: Final = "definition changed"
 """The reason for which a pinned tool is disabled whose definition is another one now."""
 
-ToolFactory = Callable[[McpToolDefinition], AnyTool]
+
+class ForeignDefinition(Protocol):
+    """A tool as another party defines it."""
+
+    @property
+    def name(self) -> str:
+        """Its name here."""
+        ...
+
+    @property
+    def remote_name(self) -> str:
+        """What it is there."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """What a model reads."""
+        ...
+
+    @property
+    def parameters(self) -> JsonSchema:
+        """The JSON Schema of its arguments."""
+        ...
+
+    @property
+    def result_schema(self) -> JsonSchema | None:
+        """That of its result, if there is one."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """What is equal exactly where the whole definition is."""
+        ...
+
+
+D = TypeVar("D", bound=ForeignDefinition)
+
+
+@define
+class Listing(Generic[D]):
+    """
+    What another party lists.
+
+    Args:
+        definitions: The tools that can be used, by their names here.
+        problems: What is wrong with the others, and with some of these.
+    """
+
+    definitions: dict[str, D] = field(factory=dict)
+    problems: list[str] = field(factory=list)
 
 
 @define(eq=False)
-class ToolChanges:
+class ToolChanges(Generic[D]):
     """
-    The tools of one server in a registry.
+    The tools of one source in a registry.
 
     Args:
         registry: The registry.
-        source_name: What the server is called there.
+        source_name: What the source is called there.
         make_tool: Makes a tool of a definition.
+        kind: What messages call the source.
+        problem_code: The code of problems with single tools.
         pins_all: Each tool is pinned to the definition that it has first.
         pins: The fingerprints of pinned tools, by name.
         definitions: What is registered, by name.
@@ -40,17 +94,19 @@ class ToolChanges:
 
     registry: ToolRegistry
     source_name: str
-    make_tool: ToolFactory
+    make_tool: Callable[[D], AnyTool]
+    kind: str
+    problem_code: str
     pins_all: bool = False
     pins: dict[str, str] = field(factory=dict)
-    definitions: dict[str, McpToolDefinition] = field(factory=dict)
-    held_back: dict[str, McpToolDefinition] = field(factory=dict)
+    definitions: dict[str, D] = field(factory=dict)
+    held_back: dict[str, D] = field(factory=dict)
     changed: dict[str, str] = field(factory=dict)
     is_closed: bool = False
     _problems: list[RegistryProblem] = field(factory=list)
     _lock: ForkSafeLock = field(factory=ForkSafeLock)
 
-    def apply(self, listing: Listing) -> None:
+    def apply(self, listing: Listing[D]) -> None:
         """Take *listing* over, in the name of the operator."""
         with self._lock, self.registry.as_operator():
             if self.is_closed:
@@ -70,12 +126,12 @@ class ToolChanges:
                 raise
             self._problems = problems
 
-    def _has_changed(self, name: str, new: McpToolDefinition) -> bool:
+    def _has_changed(self, name: str, new: D) -> bool:
         known = self.held_back.get(name) or self.definitions.get(name)
         return known is None or known.digest != new.digest
 
     def _make_tools(
-        self, definitions: Mapping[str, McpToolDefinition], problems: list[RegistryProblem]
+        self, definitions: Mapping[str, D], problems: list[RegistryProblem]
     ) -> dict[str, AnyTool]:
         """Make the tools outside of the change, which others wait for."""
         tools = {}
@@ -86,7 +142,7 @@ class ToolChanges:
                 problems.append(self._make_problem(name, f"It is left out: {error}"))
         return tools
 
-    def _apply_definition(self, definition: McpToolDefinition, tool: AnyTool, problems: list[RegistryProblem]) -> None:
+    def _apply_definition(self, definition: D, tool: AnyTool, problems: list[RegistryProblem]) -> None:
         name, old = definition.name, self.definitions.get(definition.name)
         pin = self.pins.get(name)
         if pin is not None and pin != tool.fingerprint:
@@ -96,7 +152,7 @@ class ToolChanges:
             self._enable_held_tool(name)  # what is registered is what it is pinned to, with its title and hints
             return
         if not self._register_tool(definition, tool, problems):
-            if old is not None:  # what is registered is not what the server would do
+            if old is not None:  # what is registered is not what would be done
                 self._disable_pinned_tool(definition, tool, problems)
             return
         if name in self.held_back:
@@ -106,7 +162,7 @@ class ToolChanges:
         if self.pins_all:
             self.pins.setdefault(name, tool.fingerprint)
 
-    def _register_tool(self, definition: McpToolDefinition, tool: AnyTool, problems: list[RegistryProblem]) -> bool:
+    def _register_tool(self, definition: D, tool: AnyTool, problems: list[RegistryProblem]) -> bool:
         name = definition.name
         try:
             self.registry.register_tool(tool, replace=name in self.definitions)
@@ -117,7 +173,7 @@ class ToolChanges:
         return True
 
     def _disable_pinned_tool(
-        self, definition: McpToolDefinition, tool: AnyTool, problems: list[RegistryProblem]
+        self, definition: D, tool: AnyTool, problems: list[RegistryProblem]
     ) -> None:
         """Disable a pinned tool; the registry keeps the definition that it had, if it had one."""
         name = definition.name
@@ -136,12 +192,27 @@ class ToolChanges:
 
     def _remove_tool(self, name: str) -> None:
         self._enable_held_tool(name)
-        self.registry.unregister_tool(name, reason=f"MCP server {self.source_name!r} does not list it any more")
+        self.registry.unregister_tool(name, reason=f"{self.kind} {self.source_name!r} does not list it any more")
         del self.definitions[name]
         self.changed.pop(name, None)
 
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """The fingerprint of each registered tool, by name."""
+        tools = {name: self.registry.get_tool(name) for name in list(self.definitions)}
+        return {name: tool.fingerprint for name, tool in tools.items() if tool is not None}
+
     def accept(self, name: str) -> None:
-        """Take the definition over that a tool has now, and let it be called."""
+        """
+        Take the definition over that a tool has now, and let it be called; for the operator.
+
+        Raises:
+            ToolUsageError: There is no such tool.
+        """
+        require_operator(resolve_actor(None, "accept a definition", name), "accept a definition", name)
+        if name not in self.definitions:
+            text = f"{self.kind} {self.source_name!r} has no tool {name!r} here; source.tools lists them."
+            raise ToolUsageError(text)
         with self._lock, self.registry.as_operator():
             definition = self.held_back.get(name)
             tool = None if definition is None else self.make_tool(definition)
@@ -154,8 +225,16 @@ class ToolChanges:
                 self.pins[name] = tool.fingerprint
             self.changed.pop(name, None)
 
-    def remove_all(self) -> None:
-        """Take all tools out, for good."""
+    def close(self, source: ToolSource) -> None:
+        """Take all tools of *source* out of a registry that goes on; a listing that comes later changes nothing."""
+        runtime = get_runtime(self.registry)
+        if runtime.sources.get(self.source_name) is source and not runtime.access_store.closed:
+            del runtime.sources[self.source_name]
+            self._remove_all()
+        else:
+            self.is_closed = True  # another source has its name, or nobody needs its tools any more
+
+    def _remove_all(self) -> None:
         with self._lock, self.registry.as_operator(), self.registry.change():
             self.is_closed = True
             for name in list(self.definitions):
@@ -170,23 +249,31 @@ class ToolChanges:
             off = disabled.get(("tool", name))
             if name in self.held_back or (off is not None and off.reason == DEFINITION_CHANGED):
                 change = describe_change(definition, self.held_back.get(name, definition)) or "not that of its pin"
-                text = f"Tool {name!r} is held back: its server {self.source_name!r} gives it another definition"
+                text = f"Tool {name!r} is held back: its {self._noun} {self.source_name!r} gives it another definition"
                 problems.append(
                     RegistryProblem("definition-changed", name, f"{text} ({change}).", accept.format(name=name))
                 )
             elif name in self.changed:
-                text = f"MCP server {self.source_name!r} changed the definition of tool {name!r}: {self.changed[name]}."
+                text = f"{self.kind} {self.source_name!r} changed the definition of tool {name!r}"
+                text = f"{text}: {self.changed[name]}."
                 problems.append(RegistryProblem("definition-changed", name, text, accept.format(name=name)))
         return problems
 
+    @property
+    def _noun(self) -> str:
+        """The last word of what messages call the source: `server`."""
+        return self.kind.rpartition(" ")[2]
+
     def _make_problem(self, subject: str, text: str) -> RegistryProblem:
-        message = f"MCP server {self.source_name!r}: {text}"
-        return RegistryProblem("mcp-tool", subject, message, "Have the server corrected, or leave it so.")
+        message = f"{self.kind} {self.source_name!r}: {text}"
+        return RegistryProblem(self.problem_code, subject, message, f"Have the {self._noun} corrected, or leave it so.")
 
 
-def describe_change(old: McpToolDefinition, new: McpToolDefinition) -> str:
+def describe_change(old: ForeignDefinition, new: ForeignDefinition) -> str:
     """Return in a few words how a definition changed; empty where nothing did that callers depend on."""
     changes = []
+    if old.remote_name != new.remote_name:
+        changes.append(f"it is {shorten_repr(new.remote_name)} there")
     if old.description != new.description:
         changes.append(f"description {shorten_repr(new.description)}")
     before, after = (definition.parameters.get("properties", {}) for definition in (old, new))

@@ -1,0 +1,50 @@
+"""What a person approves in Praval: the tool as it was shown, kept with the suspended chat, and used once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from praval_tools.execution.approvals import describe_approved_tool
+from praval_tools.integrations.praval.praval_modules import PravalObject, import_praval_module
+from praval_tools.tools.tool import AnyTool
+
+_SHOWN_KEY: Final = "praval_tools_shown"
+"""The field of Praval's suspended state that says which tool a person is asked about."""
+
+
+def describe_shown_tool(tool: AnyTool) -> list[str]:
+    """Return what an approval is bound to of *tool*, as JSON."""
+    return [tool.name, *describe_approved_tool(tool)]
+
+
+def add_shown_tool(state: Mapping[str, object], shown: list[str]) -> dict[str, object]:
+    """Return the state in which a chat is suspended until a person has decided, with what the person is shown."""
+    return {**state, _SHOWN_KEY: shown}
+
+
+class PersonApproval:
+    """
+    The approval with which a suspended chat is resumed.
+
+    Praval may resume a chat again whose first resumption was interrupted, in another process, too. What the person
+    was shown is therefore kept, and forgotten, in Praval's own store.
+
+    Args:
+        hitl_context: Which chat Praval resumes, and with which decision.
+    """
+
+    def __init__(self, hitl_context: PravalObject) -> None:
+        self._run_id, self._db_path = str(hitl_context.get("run_id") or ""), hitl_context.get("db_path")
+        self._intervention_id = (hitl_context.get("resume_intervention") or {}).get("id")
+
+    def use(self, tool: AnyTool | None) -> bool:
+        """Tell whether the person was shown *tool* as it is now, and the approval was not used before; it is now."""
+        store = import_praval_module("praval.hitl.store").get_hitl_store(self._db_path)
+        suspended = store.get_suspended_run(self._run_id)
+        if tool is None or suspended is None or suspended.state.get("intervention_id") != self._intervention_id:
+            return False
+        state = dict(suspended.state)
+        if state.pop(_SHOWN_KEY, None) != describe_shown_tool(tool):
+            return False
+        return bool(store.update_suspended_run_state(self._run_id, state, expected_status="resuming"))

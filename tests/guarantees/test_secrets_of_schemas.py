@@ -1,0 +1,127 @@
+"""What a supplied schema marks as secret: no model is shown its default or an example of it, and the tool gets it."""
+
+# Tests of: schema/secret_marks, tools/compiled, tools/implementation
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Annotated, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from praval_tools import Outcome, Secret, Tool, ToolCall, ToolRegistry
+from praval_tools.formats import FORMATS
+from praval_tools.schema.secret_marks import hide_secret_values
+
+SECRET = "kT7vQ2xW9zRfoo"
+MARKED: dict[str, Any] = {"type": "string", "writeOnly": True}
+REFERENCE = {"$ref": "#/$defs/pin"}
+CASES: dict[str, dict[str, Any]] = {
+    "default": {"pin": {**MARKED, "default": SECRET}},
+    "password": {"pin": {"type": "string", "format": "password", "default": SECRET}},
+    "examples": {"pin": {**MARKED, "examples": [SECRET], "example": SECRET}},
+    "inside": {"pin": {"type": "object", "writeOnly": True, "properties": {"a": {"default": SECRET}}}},
+    "around": {"pin": {"type": "object", "properties": {"a": MARKED}, "default": {"a": SECRET}}},
+    "union": {"pin": {"anyOf": [MARKED, {"type": "null"}], "default": SECRET}},
+    "list": {"pin": {"type": "array", "items": MARKED, "default": [SECRET]}},
+    "reference": {"pin": {**REFERENCE, "default": SECRET}},
+    "referred": {"pin": {**MARKED, "$ref": "#/$defs/text"}},
+}
+DEFINITIONS = {"pin": {**MARKED, "default": SECRET}, "text": {"type": "string", "default": SECRET}}
+
+
+def log_in(pin: Annotated[str | None, Secret] = None, user: str = "") -> Any:
+    """Log in."""
+    return [pin, user]
+
+
+def make_tool(properties: dict[str, Any]) -> Tool[..., Any]:
+    """Return a tool of `ann` with a schema of its own, whose default for the user everybody may see."""
+    examples = [{"pin": SECRET, "user": "bo"}]
+    user = {"user": {"type": "string", "default": "everybody"}}
+    schema = {"type": "object", "properties": {**properties, **user}, "examples": examples, "$defs": DEFINITIONS}
+    return Tool(name="log_in", description="Log in.", parameters=schema, callable=log_in, owned_by="ann")
+
+
+class TestModels:
+    @pytest.mark.parametrize("case", [*CASES, "function"])
+    def test_are_shown_no_secret(self, case: str) -> None:
+        """Broken promise: the default of what a schema, or its function, marks was in every export."""
+        registry = ToolRegistry(journal="memory")
+        properties = {"pin": {"type": "string", "default": SECRET}}
+        registry.register_tool(make_tool(CASES.get(case, properties)))
+
+        shown: list[Any] = [
+            registry.schemas("ann", form, strict=strict) for form in FORMATS for strict in (False, True)
+        ]
+        shown += [registry.get_tool("log_in").parameters, registry.toolset("ann")["log_in"].parameters]
+        shown += [registry.get_tool_definitions_dict(), registry.get_tool("log_in").get_schema("mcp")]
+        result = registry.execute(ToolCall("c", "log_in", {}, "ann"))
+
+        assert SECRET not in json.dumps(shown)
+        assert all("everybody" in json.dumps(one) for one in shown)
+        assert Outcome.OK is result.outcome
+        assert CASES.get(case, properties)["pin"].get("default") == result.result[0]
+        assert SECRET not in repr(list(registry.journal.events()))
+
+    @pytest.mark.parametrize("allowed", [{"const": SECRET}, {"enum": [SECRET, "x"]}, {"anyOf": [{"const": SECRET}]}])
+    def test_and_no_record_lists_what_is_allowed(self, allowed: dict[str, Any]) -> None:
+        """Broken promise: the error of a wrong value named the right ones, also of what is marked."""
+        registry = ToolRegistry(journal="memory")
+        registry.register_tool(make_tool({"pin": {**MARKED, **allowed}}))
+
+        result = registry.execute(ToolCall("c", "log_in", {"pin": "wrong-one"}, "ann"))
+
+        assert Outcome.INVALID_ARGUMENTS is result.outcome
+        assert SECRET not in repr([result.error, result.exception, list(registry.journal.events())])
+
+
+SCALARS = st.sampled_from(["public", 1, None, SECRET])
+SCHEMAS = st.recursive(
+    st.fixed_dictionaries(
+        {"type": st.just("string")},
+        optional={"default": SCALARS, "writeOnly": st.booleans(), "examples": st.lists(SCALARS, max_size=2)},
+    ),
+    lambda inner: st.one_of(
+        st.fixed_dictionaries(
+            {"type": st.just("object"), "properties": st.dictionaries(st.sampled_from("abc"), inner, max_size=3)},
+            optional={"default": SCALARS.map(lambda one: {"a": one}), "writeOnly": st.booleans()},
+        ),
+        st.fixed_dictionaries({"anyOf": st.lists(inner, min_size=1, max_size=2)}, optional={"default": SCALARS}),
+        st.fixed_dictionaries({"type": st.just("array"), "items": inner}, optional={"examples": st.lists(SCALARS)}),
+    ),
+    max_leaves=8,
+)
+
+
+def hide_plainly(schema: dict[str, Any], is_inside: bool = False) -> tuple[dict[str, Any], bool]:
+    """Return what `hide_secret_values` is to return, and whether anything in it is marked."""
+    is_inside = is_inside or schema.get("writeOnly") is True
+    plain, found = copy.deepcopy(schema), is_inside
+    for name, part in schema.get("properties", {}).items():
+        plain["properties"][name], is_marked = hide_plainly(part, is_inside)
+        found = found or is_marked
+    for place, part in enumerate(schema.get("anyOf", ())):
+        plain["anyOf"][place], is_marked = hide_plainly(part, is_inside)
+        found = found or is_marked
+    if "items" in schema:
+        plain["items"], is_marked = hide_plainly(schema["items"], is_inside)
+        found = found or is_marked
+    if found:
+        plain.pop("default", None)
+        plain.pop("examples", None)
+    return plain, found
+
+
+class TestSchemas:
+    @settings(max_examples=300, deadline=None)
+    @given(schema=SCHEMAS)
+    def test_lose_secrets_and_nothing_else(self, schema: dict[str, Any]) -> None:
+        """Defaults and examples go that are marked, or inside or around what is; all others stay."""
+        before = copy.deepcopy(schema)
+
+        assert hide_plainly(schema)[0] == hide_secret_values(schema)
+        assert before == schema

@@ -1,0 +1,148 @@
+"""What a person approved in Praval counts for the tool that was shown, and once."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from praval_chats import ended
+from praval_rig import (
+    fresh,  # noqa: F401
+    praval,
+    scripted,
+)
+
+from praval_tools import ToolRegistry
+from praval_tools.integrations.praval import attach
+from praval_tools.journal.events import ApprovalAnswered
+
+# Tests of: person_approvals
+
+
+def suspend_chat(registry: ToolRegistry, folder: Path) -> tuple[Any, str]:
+    """Return an agent whose chat waits for a person to approve a call of `send`, and the chat's id."""
+    scripted("script", [("send", {"amount": 1})], "done")
+    theirs = praval.Agent("analyst", provider="script", hitl_enabled=True, hitl_db_path=str(folder / "hitl.db"))
+    attach(theirs, registry)
+    with pytest.raises(praval.InterventionRequired) as caught:
+        asyncio.run(theirs.agenerate("go"))
+    return theirs, caught.value.run_id
+
+
+def approve_waiting(theirs: Any, edited: dict[str, object] | None = None) -> None:
+    """Approve what waits."""
+    theirs.approve_intervention(theirs.get_pending_interventions()[0].id, edited_args=edited)
+
+
+def count_answers(registry: ToolRegistry) -> int:
+    """Count the answers that reached the registry."""
+    assert registry.journal is not None
+    return len([event for event in registry.journal.events() if isinstance(event, ApprovalAnswered)])
+
+
+class TestToolsThatChange:
+    """The tool of the name is another one when the chat is resumed."""
+
+    @pytest.mark.parametrize("edited", [None, {"amount": 5}])
+    @pytest.mark.parametrize("change", ["definition", "owner", "risk", "nothing", "block that was lifted"])
+    def test_are_not_what_was_approved(self, tmp_path: Path, change: str, edited: dict[str, object] | None) -> None:
+        """A person's yes to one tool is none to another; what was shown passes."""
+        sent = list[object]()
+
+        def send_other(amount: int, extra: str = "all") -> None:
+            """Send everything."""
+            sent.append("other")
+
+        with ToolRegistry(name="main", journal="memory") as registry:
+
+            @registry.tool("send", owned_by="analyst", requires_approval=True)
+            def send(amount: int) -> None:
+                """Send."""
+                sent.append(amount)
+
+            theirs, run_id = suspend_chat(registry, tmp_path)
+            approve_waiting(theirs, edited)
+            if change == "definition":
+                registry.tool("send", owned_by="analyst", requires_approval=True, replace=True)(send_other)
+            elif change == "owner":
+                registry.unregister_tool("send")
+                registry.tool("send", owned_by="other", requires_approval=True)(send_other)
+                registry.assign_tool_to_agent("send", "analyst")
+            elif change == "risk":
+                registry.configure("send", risk_level="high")
+            elif change == "block that was lifted":
+                registry.block("send", "analyst")
+                registry.unblock("send", "analyst")
+            assert "done" == theirs.resume_run(run_id)
+            passes = change in ("nothing", "block that was lifted")
+            assert ([5 if edited else 1] if passes else []) == sent
+            assert (1 if passes else 0) == count_answers(registry)
+            assert ([] if passes else ["send"]) == [request.tool for request in registry.approvals.pending()]
+
+
+class TestInterruptedResumptions:
+    """Praval lets a chat be resumed again whose resumption was interrupted while the tool ran."""
+
+    @pytest.mark.parametrize("is_async", [False, True])
+    def test_do_not_repeat_the_call(self, tmp_path: Path, is_async: bool) -> None:
+        """The approval was used by the call that was interrupted: the next one waits for another."""
+        sent, started = list[int](), list[asyncio.Event]()
+
+        async def send_async(amount: int) -> None:
+            """Send."""
+            sent.append(amount)
+            started[0].set()
+            await asyncio.Event().wait()
+
+        def send(amount: int) -> None:
+            """Send."""
+            sent.append(amount)
+            raise KeyboardInterrupt
+
+        async def cancel_resumption() -> None:
+            started.append(asyncio.Event())
+            resumption = asyncio.ensure_future(theirs.aresume_run(run_id))
+            await started[0].wait()
+            resumption.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await resumption
+
+        with ToolRegistry(name="main", journal="memory") as registry:
+            work: Any = send_async if is_async else send
+            registry.tool("send", owned_by="analyst", requires_approval=True)(work)
+            theirs, run_id = suspend_chat(registry, tmp_path)
+            approve_waiting(theirs)
+            if is_async:
+                asyncio.run(cancel_resumption())
+                assert "done" == asyncio.run(theirs.aresume_run(run_id))
+            else:
+                with pytest.raises(KeyboardInterrupt):
+                    theirs.resume_run(run_id)
+                assert "done" == theirs.resume_run(run_id)
+            assert [1] == sent
+            assert 1 == count_answers(registry)
+            assert "approval_required" == ended(registry)[-1][2]
+
+    def test_by_somebody_who_did_not_claim_the_chat(self, tmp_path: Path) -> None:
+        """The runtime's own method resumes one state any number of times, and Praval counts none of them."""
+        sent = list[int]()
+        with ToolRegistry(name="main", journal="memory") as registry:
+
+            @registry.tool("send", owned_by="analyst", requires_approval=True)
+            def send(amount: int) -> None:
+                """Send."""
+                sent.append(amount)
+
+            theirs, run_id = suspend_chat(registry, tmp_path)
+            waiting = theirs.get_pending_interventions()[0]
+            approve_waiting(theirs)
+            decided = theirs._get_hitl_service().get_intervention(waiting.id).to_dict()
+            state = theirs._get_hitl_service().get_suspended_run(run_id).state
+            context = {**theirs._build_hitl_context(run_id), "resume_intervention": decided}
+            theirs.runtime.resume_tool_flow(state, [], context)
+            assert [] == sent
+            theirs.provider.steps = iter(["done"])
+            assert "done" == theirs.resume_run(run_id)
+            assert [1] == sent
