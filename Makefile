@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-fast conformance plugins lint types docs bench build wheel-test clean
+.PHONY: demo test test-fast conformance openapi-documents plugins frameworks lint types docs bench build wheel-test clean
 
 $(INSTALLED): constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=...")'
@@ -19,8 +19,13 @@ $(READY): $(INSTALLED)
 	@echo "Installing what the tests need in $(VENV) ..."
 	@$(PIP) \
 	    pytest pytest-xdist hypothesis mypy ruff import-linter build hatchling hatch-fancy-pypi-readme mkdocs-material 'mkdocstrings[python]' \
-	    pydantic numpy openai anthropic google-genai mcp praval PyYAML watchfiles
+	    pydantic numpy openai anthropic google-genai mcp praval PyYAML watchfiles \
+	    httpx fastapi starlette uvicorn python-multipart pydantic-ai-slim langchain langgraph openai-agents 'psycopg[binary]' \
+	    opentelemetry-sdk opentelemetry-exporter-prometheus
+	@$(PIP) pyright || echo "pyright cannot be installed here: the test of the stubs with it is skipped."
 	@$(PIP) fastmcp || echo "fastmcp cannot be installed here: the tests with its servers are skipped."
+	@$(PIP) playwright || echo "playwright cannot be installed here: the tests in a browser are skipped."
+	@$(PIP) pre-commit || echo "pre-commit cannot be installed here: the test of its hook is skipped."
 	@touch $@
 
 demo: $(INSTALLED)
@@ -37,9 +42,17 @@ test-fast: $(READY)
 conformance:
 	sh .ci/conformance
 
+# Large OpenAPI documents that public packages ship, for their tests; needs npm.
+openapi-documents: $(INSTALLED)
+	sh .ci/openapi-documents $(BIN)/python
+
 # The packages in plugins/, each in an environment of its own.
 plugins: $(READY) build
 	sh .ci/plugins $(CURDIR)/$(BIN)
+
+# CrewAI, Microsoft's Agent Framework and Strands Agents with functions as tools, each in an environment of its own.
+frameworks: build
+	sh .ci/frameworks $(CURDIR)/$(BIN)
 
 lint: $(READY)
 	$(BIN)/ruff check praval_tools tests benchmarks examples
@@ -63,4 +76,4 @@ wheel-test: build
 	sh .ci/wheel-test $(PYTHON)
 
 clean:
-	rm -rf $(VENV) .venv-bench .venv-plugins .conformance build dist site praval-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-bench .venv-plugins .venv-frameworks .conformance .openapi-documents build dist site praval-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import statistics
 import time
 import tracemalloc
@@ -216,6 +217,46 @@ def _scan(large: ToolRegistry) -> Iterator[Figure]:
             theirs.search_tools(**wanted)
             spent.append(time.process_time() - start)
         yield Figure(f"search:{key}:praval:us", statistics.median(spent) * 1e6, "us")
+
+
+# ── searching by words ───────────────────────────────────────────────────────────────────────────
+
+
+def finding(count: int, rounds: int) -> Iterator[Figure]:
+    """
+    Yield searches by words over *count* tools, with questions of six words to 60, and what an index costs.
+
+    The words come by Zipf's law, as those of texts do: a few are in most tools, most are in few.
+    """
+    chance = random.Random(1)
+    vocabulary = [f"{first}{second}{third}" for first in _SYLLABLES for second in _SYLLABLES for third in _SYLLABLES]
+    weights = [1 / rank for rank in range(1, len(vocabulary) + 1)]
+    chance.shuffle(vocabulary)
+
+    def say(words: int) -> str:
+        return " ".join(chance.choices(vocabulary, weights, k=words))
+
+    registry = ToolRegistry(name="words")
+    with registry.change():
+        for number in range(count):
+            schema = {"type": "object", "properties": {f"{say(1)}_{at}": {"description": say(8)} for at in range(3)}}
+            registry.register_tool(Tool(f"{say(2).replace(' ', '_')}_{number}", say(15), schema, add, shared=True))
+    yield Figure("find:first", _spend(lambda: registry.search(say(6), "first")), "s", note="resolves and indexes")
+    yield Figure("find:second-agent", _spend(lambda: registry.search(say(6), "second")), "s")
+    spent = [_spend(lambda: registry.search(say(chance.randint(6, 60)), "first")) * 1000 for _ in range(rounds * 20)]
+    yield Figure("find:words", statistics.median(spent), "ms", *quartiles(spent), f"{count:,} tools")
+    yield Figure("find:slowest", max(spent), "ms", note=f"of {len(spent)} questions")
+    registry.block(next(iter(registry)), "first")
+    yield Figure("find:after-block", _spend(lambda: registry.search(say(6), "first")) * 1000, "ms")
+
+
+_SYLLABLES: Final = ("ba", "de", "fi", "go", "ku", "la", "mi", "no", "pu", "ra", "se", "ti", "vo", "wa", "xe", "zu")
+
+
+def _spend(work: Callable[[], object]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
 
 
 # ── exporting ────────────────────────────────────────────────────────────────────────────────────

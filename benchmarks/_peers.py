@@ -14,7 +14,10 @@ from typing import Any, Final
 
 from _measure import Case, async_case, sync_case
 
-PACKAGES: Final = ("pydantic", "toolregistry", "langchain-core", "pydantic-ai-slim", "praval", "mcp", "fastmcp")
+PACKAGES: Final = (
+    "pydantic", "toolregistry", "langchain-core", "langchain", "pydantic-ai-slim", "openai-agents", "praval", "mcp",
+    "fastmcp",
+)  # fmt: skip
 ARGUMENTS: Final = {"x": 1.5, "y": 2.5}
 TEXT: Final = b'{"x": 1.5, "y": 2.5}'
 

@@ -12,13 +12,17 @@ from typing import Any, Final
 
 import _calls
 import _catalogue
+import _frameworks
 import _imports
 import _live
 import _mcp
 import _peers
 import _plugins
+import _processes
 import _report
+import _web
 import journal_calls
+import journal_postgres
 from _measure import Figure, Series
 from _venv import ROOT
 
@@ -68,6 +72,7 @@ def _lookup_part(installed: dict[str, str], quick: bool, _: dict[str, Series]) -
     yield from _catalogue.registering(spent)
     yield from _catalogue.looking(large, rounds=8 if quick else 30)
     yield from _catalogue.searching(large, installed, rounds=8 if quick else 30)
+    yield from _catalogue.finding(10_000, rounds=8 if quick else 30)
 
 
 def _export_part(_: dict[str, str], quick: bool, __: dict[str, Series]) -> Iterable[Figure]:
@@ -83,16 +88,29 @@ def _import_part(installed: dict[str, str], quick: bool, _: dict[str, Series]) -
     return _imports.importing(installed, rounds=8 if quick else 40)
 
 
+def _web_part(installed: dict[str, str], quick: bool, series: dict[str, Series]) -> Iterable[Figure]:
+    return _web.measure(quick=quick)
+
+
 def _plugin_part(_: dict[str, str], quick: bool, __: dict[str, Series]) -> Iterable[Figure]:
     return _plugins.loading(rounds=8 if quick else 40)
 
 
 def _journal_part(_: dict[str, str], quick: bool, __: dict[str, Series]) -> Iterable[Figure]:
-    return journal_calls.journaling(rounds=8 if quick else 40)
+    yield from journal_calls.journaling(rounds=8 if quick else 40)
+    yield from journal_postgres.journaling(rounds=8 if quick else 40)
+
+
+def _process_part(_: dict[str, str], quick: bool, __: dict[str, Series]) -> Iterable[Figure]:
+    return _processes.calling(rounds=8 if quick else 40)
 
 
 def _mcp_part(_: dict[str, str], quick: bool, __: dict[str, Series]) -> Iterable[Figure]:
     return _mcp.serving(quick)
+
+
+def _framework_part(installed: dict[str, str], quick: bool, _: dict[str, Series]) -> Iterable[Figure]:
+    return _frameworks.comparing(installed, rounds=8 if quick else 40)
 
 
 _Part = Callable[[dict[str, str], bool, dict[str, Any]], Iterable[Figure]]
@@ -104,6 +122,9 @@ _PARTS: Final[dict[str, _Part]] = {
     "declare": _declare_part,
     "lookups": _lookup_part,
     "journal": _journal_part,
+    "web": _web_part,
     "plugins": _plugin_part,
+    "processes": _process_part,
     "mcp": _mcp_part,
+    "frameworks": _framework_part,
 }

@@ -14,8 +14,8 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 HOME: Final = ROOT / ".venv-bench"
 CONSTRAINTS: Final = ROOT / "benchmarks" / "constraints.txt"
 WANTED: Final = (
-    "pydantic", "toolregistry", "langchain-core", "pydantic-ai-slim", "praval", "mcp", "uvicorn", "fastmcp",
-    "matplotlib", "rich",
+    "pydantic", "toolregistry", "langchain-core", "langchain", "langgraph", "pydantic-ai-slim", "openai-agents",
+    "praval", "mcp", "uvicorn", "fastmcp", "matplotlib", "rich", "psycopg[binary]",
 )  # fmt: skip
 _STAMP: Final = HOME / "built-from"
 

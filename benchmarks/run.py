@@ -25,7 +25,8 @@ def _arguments() -> argparse.Namespace:
         "--docs", action="store_true", help="write docs/explanation/speed.md with its plot, and benchmarks/TARGETS.md"
     )
     parser.add_argument(
-        "--only", metavar="PART", nargs="+", help="calls declare lookups exports live journal plugins mcp import"
+        "--only", metavar="PART", nargs="+",
+        help="calls declare lookups exports live journal web plugins processes mcp frameworks import",
     )
     parser.add_argument(
         "--here", action="store_true", help="measure in this interpreter; peers that it lacks are left out"
