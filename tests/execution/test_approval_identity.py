@@ -79,7 +79,7 @@ class TestIdentityOfRequests:
         assert Outcome.APPROVAL_DENIED is execute(store_call({"amount": 99_000}, "cid")).outcome
 
     def test_a_call_id_with_an_answered_request_names_none(self, registry: ToolRegistry, execute: Execute) -> None:
-        """The answer to a call that somebody else has answered meanwhile is no answer to the next one of its id."""
+        """The answer to a call that somebody else has answered meanwhile does not answer the next one of its id."""
         first = execute(store_call({"amount": 1}))
         registry.approvals.answer(str(first.approval_id), Allow(by="eve"))
         second = execute(store_call({"amount": 99_000}))

@@ -128,11 +128,9 @@ class Histories(RuleBasedStateMachine):
             return
         target = self.requests[index % len(self.requests)]
         name = target.key[1] if by_call else target.id  # type: ignore[index]
-        waiting = [
-            request
-            for request in self.live()
-            if request.answer is None and name in (request.id, request.key[1])  # type: ignore[index]
-        ]
+        named = [request for request in self.live() if name == request.id]
+        named = named or [request for request in self.live() if name == request.key[1]]  # type: ignore[index]
+        waiting = named if len(named) > 1 else [request for request in named if request.answer is None]
         approvals = self.hosts[host % len(self.hosts)].approvals
         if len(waiting) != 1:
             with pytest.raises(ToolUsageError) as refused:

@@ -173,7 +173,7 @@ def call_from_thread(kind: str, home: str, context: ToolContext) -> str:
 
 
 def raise_base(kind: str) -> None:
-    """Raise what is no `Exception`."""
+    """Raise what does not derive from `Exception`."""
     import asyncio
 
     kinds = {kind.__name__: kind for kind in (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit)}
@@ -181,7 +181,7 @@ def raise_base(kind: str) -> None:
 
 
 async def raise_base_async(kind: str) -> None:
-    """Raise what is no `Exception`, from async code."""
+    """Raise what does not derive from `Exception`, from async code."""
     raise_base(kind)
 
 
