@@ -12,7 +12,7 @@ $(INSTALLED): constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=...")'
 	@echo "Installing praval_tools in $(VENV) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) --editable .
+	@$(PIP) --editable '.[ui]'
 	@touch $@
 
 $(READY): $(INSTALLED)

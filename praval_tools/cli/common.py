@@ -120,6 +120,11 @@ def get_config_option(ctx: click.Context) -> tuple[str, ...]:
     return values
 
 
+def set_journal_option(ctx: click.Context, value: str) -> None:
+    """Take *value*, an argument of the command, for that of `--journal`."""
+    ctx.meta[_JOURNAL_KEY] = value
+
+
 def get_journal_option(ctx: click.Context) -> str | None:
     """Return the value of `--journal`, wherever it stood."""
     value: str | None = ctx.meta.get(_JOURNAL_KEY)

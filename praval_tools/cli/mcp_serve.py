@@ -21,6 +21,7 @@ from praval_tools.cli.journal_option import names_journal, open_selected_registr
 from praval_tools.cli.listings import warn_if_undeclared
 from praval_tools.cli.output import print_message, print_note
 from praval_tools.cli.tokens import file_option, open_selected_tokens
+from praval_tools.journal.tokens import AGENT_ROLE
 
 _DRAIN_SECONDS: Final = 0.5
 """How long calls that run when the client has gone may take to end."""
@@ -64,7 +65,7 @@ def serve_command(
     if agent is not None:
         warn_if_undeclared(registry, agent)
     tokens = None if agent is not None else open_selected_tokens(registry.journal, token_file)
-    if tokens is not None and not tokens.list():
+    if tokens is not None and all(token.role != AGENT_ROLE for token in tokens.list()):
         print_note("there are no tokens yet, so nobody can connect: praval-tools tokens add AGENT")
     application = http_app(
         registry, agent=agent, tokens=tokens, allowed_hosts=hosts, allowed_origins=origins,

@@ -1,4 +1,4 @@
-"""The command `tokens`, with `add`, `list` and `revoke`: which client speaks for which agent."""
+"""The command `tokens`, with `add`, `list` and `revoke`: which client speaks for which agent, who uses the page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from praval_tools.cli.output import (
 from praval_tools.cli.times import FutureTimeParam, format_iso_time, format_time
 from praval_tools.journal import open_journal
 from praval_tools.journal.journal import Journal
-from praval_tools.journal.tokens import DEFAULT_FILE, AgentToken, Tokens, open_tokens
+from praval_tools.journal.tokens import AGENT_ROLE, DEFAULT_FILE, ROLES, AgentToken, Tokens, open_tokens
 
 file_option = click.option("--tokens", "token_file", metavar="FILE", help="The file of tokens, instead of the journal.")
 """Adds `--tokens`."""
@@ -31,38 +31,43 @@ file_option = click.option("--tokens", "token_file", metavar="FILE", help="The f
 
 @click.group("tokens", cls=CommandGroup)
 def tokens_command() -> None:
-    """Tokens of MCP clients: each stands for one agent."""
+    """Tokens of MCP clients, each of which stands for one agent, and of people who use the operator's page."""
 
 
 @tokens_command.command("add")
 @click.argument("agent")
+@click.option(
+    "--role", metavar="ROLE", type=click.Choice(ROLES), default=AGENT_ROLE, show_default=True,
+    help="agent; or, of a person at the page of `ui`: operator, viewer (who changes nothing).",
+)
 @click.option("--expires", metavar="WHEN", type=FutureTimeParam(), help="When, or after how long: 30d, 12h.")
 @file_option
 @app_options
 @click.pass_context
 def add_command(
-    ctx: click.Context, agent: str, expires: timedelta | datetime | None, token_file: str | None
+    ctx: click.Context, agent: str, *, role: str, expires: timedelta | datetime | None, token_file: str | None
 ) -> None:
-    """Make a token for AGENT and print it, this once; only its digest is kept."""
-    token = _open_tokens(ctx, token_file).add(agent, expires=expires)
+    """Make a token for AGENT, or a person, and print it, this once; only its digest is kept."""
+    token = _open_tokens(ctx, token_file).add(agent, expires=expires, role=role)
     with report_effect(f"A token for {agent} was made, and is lost: revoke it."):
         click.echo(token)
-    print_message(f"It stands for {agent}, and is not shown again.")
+    subject = agent if role == AGENT_ROLE else f"{agent}, {role} of the page"
+    print_message(f"It stands for {subject}, and is not shown again.")
 
 
 @tokens_command.command("list")
 @file_option
 @report_options
 def list_command(ctx: click.Context, as_json: bool, token_file: str | None) -> None:
-    """List the tokens: id, agent, since when, until when."""
+    """List the tokens: id, agent or person, role, since when, until when."""
     tokens = _open_tokens(ctx, token_file).list()
     if as_json:
         print_json([_to_json(token) for token in tokens])
     elif not tokens:
         print_message("There are no tokens. Make one: praval-tools tokens add AGENT")
     else:
-        titles = ("id", "agent", "made (UTC)", "expires (UTC)")
-        print_result(build_grid(titles, map(_build_row, tokens), unwrapped_columns=(0, 1, 2, 3)))
+        titles = ("id", "agent", "role", "made (UTC)", "expires (UTC)")
+        print_result(build_grid(titles, map(_build_row, tokens), unwrapped_columns=(0, 1, 2, 3, 4)))
 
 
 @tokens_command.command("revoke")
@@ -103,7 +108,7 @@ def _find_journal(ctx: click.Context) -> Journal | None:
 
 
 def _build_row(token: AgentToken) -> Sequence[object]:
-    return to_cell(token.id, "bold"), token.agent, format_time(token.created), _format_end(token)
+    return to_cell(token.id, "bold"), token.agent, token.role, format_time(token.created), _format_end(token)
 
 
 def _format_end(token: AgentToken) -> str:
@@ -114,6 +119,6 @@ def _format_end(token: AgentToken) -> str:
 
 def _to_json(token: AgentToken) -> dict[str, str | bool | None]:
     return {
-        "id": token.id, "agent": token.agent, "created": format_iso_time(token.created),
+        "id": token.id, "agent": token.agent, "role": token.role, "created": format_iso_time(token.created),
         "expires": None if token.expires is None else format_iso_time(token.expires), "expired": token.has_expired,
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Makes, finds and revokes bearer tokens: each stands for one agent, is shown once, and stored as a salted digest."""
+"""Makes, finds and revokes bearer tokens of agents and of people: shown once, and stored as salted digests."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import os
 import secrets
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -23,6 +24,12 @@ from praval_tools.tools.frames import refuse_others_than_operator
 DEFAULT_FILE: Final = "praval_tools.tokens"
 """The file in which tokens are kept where no journal keeps them, in the working directory."""
 
+AGENT_ROLE: Final = "agent"
+OPERATOR_ROLE: Final = "operator"
+VIEWER_ROLE: Final = "viewer"
+ROLES: Final = (AGENT_ROLE, OPERATOR_ROLE, VIEWER_ROLE)
+"""What a token is for: an agent's client, or the operator's page, which viewers can only look at."""
+
 _PREFIX: Final = "pvt"
 _SALT_BYTES, _ID_BYTES, _SECRET_BYTES = 16, 6, 32
 _UNKNOWN: Final = (bytes(_SALT_BYTES), bytes(32))
@@ -36,10 +43,11 @@ class AgentToken:
 
     Args:
         id: By which it is revoked.
-        agent: The agent for which it stands.
+        agent: The agent for which it stands, or the person.
         created: When it was made.
         expires: From when on it counts no more; None: it does not expire.
         has_expired: Whether it counts no more.
+        role: `agent`; of a person who uses the operator's page, `operator` or `viewer`.
     """
 
     id: str
@@ -47,12 +55,13 @@ class AgentToken:
     created: datetime
     expires: datetime | None = None
     has_expired: bool = False
+    role: str = AGENT_ROLE
 
 
 @frozen(kw_only=True)
 class Tokens:
     """
-    The tokens that stand for agents, such as those of the clients of an MCP server.
+    The tokens that stand for agents, such as those of the clients of an MCP server, and those of people.
 
     All processes that use the same journal or file see the same tokens, each change from the next look on.
 
@@ -69,19 +78,22 @@ class Tokens:
         """Whether they are in a file of their own, and not in a journal."""
         return isinstance(self._storage, TokenFile)
 
-    def add(self, agent: object, *, expires: timedelta | datetime | None = None) -> str:
+    def add(self, agent: object, *, expires: timedelta | datetime | None = None, role: str = AGENT_ROLE) -> str:
         """
-        Return a new token for an agent; this is the only time that it can be read.
+        Return a new token for an agent or a person; this is the only time that it can be read.
 
         Args:
-            agent: The agent or its name; it need not be declared, and acts for nobody else.
+            agent: The agent or its name; it need not be declared, and acts for nobody else. Or a person's name.
             expires: When it expires, or after how long; None: never.
+            role: `agent`; for a person who uses the operator's page, `operator` or `viewer`.
 
         Raises:
             NotOwnerError: Somebody else than the operator runs.
-            ToolUsageError: It would have expired already, or the time has no time zone.
+            ToolUsageError: It would have expired already, the time has no time zone, or there is no such role.
         """
         refuse_others_than_operator("give out a token")
+        if role not in ROLES:
+            raise ToolUsageError(f"A token is of one of the roles {', '.join(ROLES)}, not {role!r}.", "token-role")
         name, now = check_agent_name(get_agent_name(agent)), self._clock.now()
         try:
             end = now + expires if isinstance(expires, timedelta) else expires
@@ -92,10 +104,9 @@ class Tokens:
             raise ToolUsageError(f"A token cannot expire at {end}: that time {problem}.", "token-expiry")
         token_id, secret = secrets.token_hex(_ID_BYTES), secrets.token_urlsafe(_SECRET_BYTES)
         salt = os.urandom(_SALT_BYTES)
-        digest = _make_digest(salt, secret)
-        self._storage.add_token(
-            TokenRow(id=token_id, agent=name, salt=salt, digest=digest, created=now, expires=end)
-        )
+        digest = _make_digest(salt, secret, role)
+        row = TokenRow(id=token_id, agent=name, salt=salt, digest=digest, created=now, expires=end, role=role)
+        self._storage.add_token(row)
         return f"{_PREFIX}_{token_id}_{secret}"
 
     def list(self) -> list[AgentToken]:
@@ -114,22 +125,27 @@ class Tokens:
         if not self._storage.delete_token(token_id):
             raise ToolUsageError(f"There is no token {shorten_repr(token_id)}; see the list.", "unknown-token")
 
-    def find(self, token: str) -> AgentToken | None:
-        """Return what a token stands for; None where it is unknown, wrong, revoked or expired."""
+    def find(self, token: str, *, roles: Sequence[str] = (AGENT_ROLE,)) -> AgentToken | None:
+        """Return what a token of these roles stands for; None where it is unknown, wrong, revoked or expired."""
         prefix, _, rest = token.partition("_")
         token_id, _, secret = rest.partition("_")
         row = self._storage.find_token(token_id) if prefix == _PREFIX else None
-        salt, digest = _UNKNOWN if row is None else (row.salt, row.digest)
-        is_right = hmac.compare_digest(_make_digest(salt, secret), digest)
-        if row is None or not is_right:
+        salt, digest, role = (*_UNKNOWN, AGENT_ROLE) if row is None else (row.salt, row.digest, row.role)
+        is_right = hmac.compare_digest(_make_digest(salt, secret, role), digest)
+        if row is None or not is_right or role not in roles:
             return None
         agent_token = self._describe_token(row)
         return None if agent_token.has_expired else agent_token
 
+    def is_live(self, token_id: str) -> bool:
+        """Tell whether the token with this id is neither revoked nor expired."""
+        row = self._storage.find_token(token_id)
+        return row is not None and not self._describe_token(row).has_expired
+
     def _describe_token(self, row: TokenRow) -> AgentToken:
         has_expired = row.expires is not None and row.expires <= self._clock.now()
         return AgentToken(
-            id=row.id, agent=row.agent, created=row.created, expires=row.expires, has_expired=has_expired
+            id=row.id, agent=row.agent, created=row.created, expires=row.expires, has_expired=has_expired, role=row.role
         )
 
 
@@ -148,6 +164,11 @@ def open_tokens(journal: Journal | None, *, file: str | Path | None = None, cloc
     return Tokens(storage=storage, clock=clock or SystemClock())
 
 
-def _make_digest(salt: bytes, secret: str) -> bytes:
-    """Return the digest of a secret; it is random and long, so that a fast hash cannot be searched."""
-    return hashlib.sha256(salt + secret.encode("utf-8", "surrogatepass")).digest()
+def _make_digest(salt: bytes, secret: str, role: str) -> bytes:
+    """
+    Return the digest of a secret; it is random and long, so that a fast hash cannot be searched.
+
+    That of a person's token holds the role: a process of an older version, which knows no roles, takes it for wrong.
+    """
+    text = secret if role == AGENT_ROLE else f"{role} {secret}"
+    return hashlib.sha256(salt + text.encode("utf-8", "surrogatepass")).digest()

@@ -7,7 +7,7 @@ from typing import Final
 
 from praval_tools.report.text import sanitize_text
 
-_VOID_ELEMENTS: Final = {"img", "input"}
+_VOID_ELEMENTS: Final = {"img", "input", "link"}
 
 
 class Markup(str):

@@ -36,8 +36,16 @@ class TestTokens:
         assert "stands for analyst" in note
         _, token_id, secret = token.strip().split("_", 2)
         lines = listed.splitlines()[1:]
-        assert [[token_id, "analyst"], ["clerk"]] == [lines[0].split()[:2], lines[1].split()[1:2]]
+        assert [[token_id, "analyst", "agent"], ["clerk"]] == [lines[0].split()[:3], lines[1].split()[1:2]]
         assert secret not in listed and "never" in lines[1]
+
+    def test_of_people_have_a_role(self, run: Run) -> None:
+        """`--role` makes them for the page, and the list says so."""
+        _, token, note = run("tokens", "add", "olga", "--role", "viewer")
+
+        assert "stands for olga, viewer of the page" in note
+        assert ["viewer"] == [token["role"] for token in json.loads(run("tokens", "list", "--json")[1])]
+        assert 2 == run("tokens", "add", "olga", "--role", "admin")[0]
 
     def test_are_where_the_server_looks(self, run: Run, place: str, tmp_path: Path) -> None:
         """They are in the journal of the folder, or in a file of their own where there is none."""

@@ -1,4 +1,4 @@
-# Tests of: tokens, token_file, token_table, 0002_tokens
+# Tests of: tokens, token_file, token_table, 0002_tokens, 0004_token_roles
 """Tokens stand for agents, are shown once, and are the same for every process that uses their store."""
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 from clocks import HandClock
 from store_rig import make_database
@@ -129,6 +130,46 @@ class TestTokens:
                     "mallory", registry=ToolRegistry(), function=change
                 )()
         assert [before] == tokens.list()
+
+
+class TestRoles:
+    @pytest.mark.parametrize("role", ["operator", "viewer"])
+    def test_a_person_is_no_agent_and_an_agent_no_person(self, tokens: Tokens, role: str) -> None:
+        """Where agents' tokens are asked for, a person's stands for nobody, and the other way round."""
+        person, agent = tokens.add("olga", role=role), tokens.add("olga")
+
+        assert tokens.find(person) is None
+        assert tokens.find(agent, roles=("operator", "viewer")) is None
+        found = tokens.find(person, roles=("operator", "viewer"))
+        assert found is not None and ("olga", role) == (found.agent, found.role)
+        assert [role, "agent"] == [token.role for token in tokens.list()]
+
+    def test_a_role_that_is_changed_where_tokens_are_kept_ends_the_token(self, tokens: Tokens) -> None:
+        """The digest holds the role: neither another one nor a program that knows no roles takes the token."""
+        person = tokens.add("olga", role="viewer")
+        (row,) = tokens._storage.list_tokens()
+        for role in ("agent", "operator"):
+            tokens._storage.delete_token(row.id)
+            tokens._storage.add_token(msgspec.structs.replace(row, role=role))
+            assert tokens.find(person, roles=("agent", "operator", "viewer")) is None
+
+    def test_there_are_no_others(self, tokens: Tokens) -> None:
+        """A role that is unknown is refused, and no token is made."""
+        with pytest.raises(ToolUsageError, match="one of the roles"):
+            tokens.add("olga", role="admin")
+        assert [] == tokens.list()
+
+    def test_a_token_is_live_until_it_is_revoked_or_expires(self, tokens: Tokens, clock: HandClock) -> None:
+        """By its id, for sessions that it began."""
+        tokens.add("olga", role="operator", expires=timedelta(days=1))
+        tokens.add("pia", role="operator")
+        first, second = (token.id for token in tokens.list())
+        assert (True, True, False) == (tokens.is_live(first), tokens.is_live(second), tokens.is_live("none"))
+
+        clock.moment += timedelta(days=1)
+        tokens.revoke(second)
+
+        assert (False, False) == (tokens.is_live(first), tokens.is_live(second))
 
 
 class TestStorage:

@@ -92,7 +92,7 @@ class Server:
 
 
 async def _show_style(request: Request) -> Response:
-    style = (files("praval_tools.cli.report") / "style.css").read_text("utf-8")
+    style = (files("praval_tools.report") / "style.css").read_text("utf-8")
     return Response(style + _STYLE, media_type="text/css")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from contextlib import closing
 from pathlib import Path
 
@@ -73,6 +74,10 @@ def demo_command(path: Path | None, *, measure: str | None, by: str | None, out:
     console.print()
     for line in closing_lines:
         console.print(sanitize_text(line), highlight=False, markup=False)
+    console.print()
+    place = shlex.quote(str(files.target_folder / JOURNAL_FILE))
+    console.print("Look at it as its operator:", highlight=False, markup=False)
+    console.out(f"praval-tools ui {sanitize_text(place)}", highlight=False)
 
 
 def _build_closing_lines(files: DemoFiles, kill_count: int) -> tuple[str, str, str]:

@@ -8,7 +8,7 @@ from string import Template
 
 from praval_tools.report.markup import Markup, join_markup
 
-_PACKAGE = "praval_tools.cli.report"
+_PACKAGE, _STYLE_PACKAGE = "praval_tools.cli.report", "praval_tools.report"
 
 
 def render_document(title: str, package: str, parts: Mapping[str, object]) -> str:
@@ -20,7 +20,7 @@ def render_document(title: str, package: str, parts: Mapping[str, object]) -> st
         package: The package whose `page.html` is the template of the content.
         parts: What the template is filled with.
     """
-    head = {"title": title, "style": Markup(_read_file(_PACKAGE, "style.css"))}
+    head = {"title": title, "style": Markup(_read_file(_STYLE_PACKAGE, "style.css"))}
     content = Markup(_fill_template(_read_file(package, "page.html"), parts))
     return _fill_template(_read_file(_PACKAGE, "document.html"), {**head, "content": content})
 

@@ -23,8 +23,8 @@ _MAX_MS: Final = 1e12
 _MAX_STARTED: Final = 50_000
 _CALL, _RESULT, _REFUSED = EventType.AGENT_TOOL_CALL, EventType.AGENT_TOOL_RESULT, EventType.CALL_REFUSED
 _RERUN: Final = EventType.CALL_RERUN
-_UNCOUNTED: Final = ("unknown_tool", "approval_required")
-"""As in the statistics of a registry: there is no such tool, or the call waits."""
+UNCOUNTED: Final = ("unknown_tool", "approval_required")
+"""Ends that do not count as refusals, as in a registry's statistics: there is no such tool, or the call waits."""
 
 
 class _Rule(msgspec.Struct):
@@ -69,7 +69,7 @@ class IndexedEvent(msgspec.Struct, frozen=True, gc=False):
         """Where the call that it ends is counted: 0 for `ok`, 1 failed, 2 refused; None: it ends none."""
         if self.type == _RESULT:
             return 0 if self.outcome == "ok" else 1
-        return 2 if self.type == _REFUSED and self.outcome not in _UNCOUNTED else None
+        return 2 if self.type == _REFUSED and self.outcome not in UNCOUNTED else None
 
     def to_row(self) -> tuple[object, ...]:
         """Return the columns of its row."""

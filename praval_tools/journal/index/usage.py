@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import Final, Literal
 
 from attrs import frozen
 
-from praval_tools.journal.index.counting import ALL_DAYS
+from praval_tools.journal.events import EventType
+from praval_tools.journal.index.counting import ALL_DAYS, UNCOUNTED
 from praval_tools.journal.index.index import JournalIndex
+from praval_tools.journal.storage.rows import to_microseconds
 from praval_tools.names import OPERATOR
 
 Kind = Literal["all", "tool", "agent"]
@@ -75,6 +77,20 @@ def sum_by_day(index: JournalIndex, kind: Kind = "all", name: str = "", *, since
     with index.read() as connection:
         rows = connection.execute(select, (*days, kind, name)).fetchall()
     return [_to_sum(name, day, sums) for day, *sums in rows]
+
+
+def sum_since(index: JournalIndex, since: datetime) -> CallSum:
+    """Return the sum of all calls that ended from *since* on."""
+    select = """
+        SELECT count(*) FILTER (WHERE type = ? AND outcome = 'ok'),
+        count(*) FILTER (WHERE type = ? AND outcome IS NOT 'ok'),
+        count(*) FILTER (WHERE type = ? AND outcome NOT IN (?, ?)),
+        CAST(total(latency) FILTER (WHERE type = ? AND outcome = 'ok') * 1000000 AS INTEGER)
+        FROM events WHERE time >= ?"""
+    result, refused = EventType.AGENT_TOOL_RESULT.value, EventType.CALL_REFUSED.value
+    with index.read() as connection:
+        values = (result, result, refused, *UNCOUNTED, result, to_microseconds(since))
+        return _to_sum("", None, connection.execute(select, values).fetchone())
 
 
 def sum_all(index: JournalIndex, kind: Kind = "all", name: str = "") -> CallSum:

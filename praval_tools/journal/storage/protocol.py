@@ -315,11 +315,12 @@ class TokenRow(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         id: Its first part, by which it is listed and revoked.
-        agent: The agent for which it stands.
+        agent: The agent for which it stands, or the person.
         salt: What is hashed before its secret part.
         digest: The hash of both.
         created: When it was made.
         expires: From when on it counts no more; None: it does not expire.
+        role: `agent`; of a person who uses the operator's page, `operator` or `viewer`.
     """
 
     id: str
@@ -328,6 +329,7 @@ class TokenRow(msgspec.Struct, frozen=True, kw_only=True):
     digest: bytes
     created: datetime
     expires: datetime | None = None
+    role: str = "agent"
 
 
 class TokenStorage(Protocol):

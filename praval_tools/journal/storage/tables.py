@@ -7,7 +7,7 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 
-SCHEMA_REVISION: Final = "0003"
+SCHEMA_REVISION: Final = "0004"
 """The revision of the schema that this version reads and writes: the head of the migrations."""
 
 VERSION_TABLE: Final = "journal_version"
@@ -82,6 +82,7 @@ tokens: Final = sa.Table(
     sa.Column("digest", sa.LargeBinary, nullable=False),
     sa.Column("created", sa.BigInteger, nullable=False),
     sa.Column("expires", sa.BigInteger),
+    sa.Column("role", sa.Text, nullable=False, server_default="agent"),
 )
 leases: Final = sa.Table(
     "journal_leases",

@@ -46,6 +46,7 @@ class TokenTable:
             "id": row.id, "agent": row.agent, "salt": row.salt, "digest": row.digest,
             "created": to_microseconds(row.created),
             "expires": None if row.expires is None else to_microseconds(row.expires),
+            "role": row.role,
         }  # fmt: skip
         with self._write() as connection:
             connection.execute(sa.insert(tokens).values(values))
@@ -75,9 +76,9 @@ class TokenTable:
 
 
 def _to_token(
-    token_id: str, agent: str, salt: bytes, digest: bytes, created: int, expires: int | None
+    token_id: str, agent: str, salt: bytes, digest: bytes, created: int, expires: int | None, role: str
 ) -> TokenRow:
     return TokenRow(
         id=token_id, agent=agent, salt=salt, digest=digest, created=from_microseconds(created),
-        expires=None if expires is None else from_microseconds(expires),
+        expires=None if expires is None else from_microseconds(expires), role=role,
     )  # fmt: skip

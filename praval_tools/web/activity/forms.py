@@ -27,12 +27,25 @@ async def read_operator_form(request: Request, host: Host) -> tuple[str, dict[st
     operator = host.find_operator(request)
     if operator is None:
         raise HTTPException(403, "You may look, and change nothing: ask an operator.")
+    fields = await read_form(request)
+    if not host.is_form_genuine(request, fields):
+        raise HTTPException(403, "The form is not of this session: reload its page, and try again.")
+    return operator, fields
+
+
+async def read_form(request: Request, *, max_size: int = MAX_FORM_SIZE) -> dict[str, str]:
+    """
+    Return the fields of a form, whoever sent it.
+
+    Raises:
+        HTTPException: 413: it is too long; 400: it cannot be read.
+    """
     if request.headers.get("content-type", "").partition(";")[0].strip() != _FORM_TYPE:
         raise HTTPException(400, "A form is expected.")
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > MAX_FORM_SIZE:
+        if len(body) > max_size:
             raise HTTPException(413, "The form is too long.")
     try:
         text = body.decode("ascii")
@@ -44,6 +57,4 @@ async def read_operator_form(request: Request, host: Host) -> tuple[str, dict[st
     fields = dict(pairs)
     if len(fields) < len(pairs):
         raise HTTPException(400, "A field of the form is there twice.")
-    if not host.is_form_genuine(request, fields):
-        raise HTTPException(403, "The form is not of this session: reload its page, and try again.")
-    return operator, fields
+    return fields

@@ -43,16 +43,18 @@ class TestSurvival:
         assert len({one["key"] for one in demo_output.effects}) == len(made)
         assert "Nothing happened twice, nothing is missing." in " ".join(demo_output.out.split())
 
-    def test_ends_with_three_lines(self, demo_output: DemoOutput) -> None:
+    def test_ends_with_what_happened_and_where_to_look_at_it(self, demo_output: DemoOutput) -> None:
         """
-        The last lines say what was answered, what was refused, and what the kills did, from the journal.
+        The last lines say what was answered, what was refused, what the kills did, and which command shows it.
         """
-        closing = re.split(r"(?=Answered: |Refused: |2 kills, )", " ".join(demo_output.out.split()))[-3:]
-        answered, refused, kills = (line.strip() for line in closing)
+        pattern = r"(?=Answered: |Refused: |2 kills, |Look at it )"
+        closing = re.split(pattern, " ".join(demo_output.out.split()))[-4:]
+        answered, refused, kills, command = (line.strip() for line in closing)
 
         assert answered.startswith("Answered: JetBlue Airways stands out")
         assert refused == "Refused: read_rows to analyst, publish to reporter, publish to analyst."
         assert kills == "2 kills, 0 repeated effects."
+        assert command == f"Look at it as its operator: praval-tools ui {demo_output.folder / 'journal.db'}"
 
     def test_journal_tells_it_afterwards(self, demo_output: DemoOutput) -> None:
         """
@@ -107,7 +109,7 @@ class TestSurvival:
 
 def _timeless(left: DemoOutput) -> str:
     text = re.sub(r" +", " ", re.sub(r" +\d+\.\d( |$)", r" …\1", left.out, flags=re.MULTILINE))
-    return re.sub(r"^(Report|Journal): .*$", "", text, flags=re.MULTILINE)
+    return re.sub(r"^(Report: |Journal: |praval-tools ui ).*$", "", text, flags=re.MULTILINE)
 
 
 class TestProcesses:

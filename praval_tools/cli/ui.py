@@ -1,0 +1,150 @@
+"""The command `ui`: serves the operator's page."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+
+from praval_tools.cli.app_option import app_options, find_app_spec
+from praval_tools.cli.common import CommandError, UsageError, get_app_option, set_journal_option
+from praval_tools.cli.config_option import select_config
+from praval_tools.cli.journal_option import locate_journal, open_selected_journal, open_selected_registry
+from praval_tools.cli.output import print_message, print_note
+from praval_tools.cli.tokens import file_option, open_selected_tokens
+from praval_tools.errors import InvalidNameError, MissingExtraError
+from praval_tools.journal import Journal
+from praval_tools.journal.storage.open_store import is_database_url
+from praval_tools.journal.tokens import AGENT_ROLE, Tokens
+from praval_tools.names import check_agent_name
+
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+_FILE: Final = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+@click.command("ui")
+@click.argument("journal_place", metavar="[JOURNAL]", required=False)
+@click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Where the page listens.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8790, show_default=True, help="0: any free port.")
+@click.option("--allow-host", "hosts", metavar="NAME", multiple=True, help="A name that browsers call the page by.")
+@click.option("--tls-certificate", type=_FILE, metavar="FILE", help="Serve https with this certificate.")
+@click.option("--tls-key", type=_FILE, metavar="FILE", help="The private key of the certificate.")
+@click.option("--behind-https", is_flag=True, help="A proxy in front serves https, and adds X-Forwarded-For.")
+@file_option
+@app_options
+@click.pass_context
+def ui_command(
+    ctx: click.Context, /, journal_place: str | None, host: str, port: int, hosts: tuple[str, ...],
+    tls_certificate: Path | None, tls_key: Path | None, behind_https: bool, token_file: str | None,
+) -> None:  # fmt: skip
+    """
+    Serve the operator's page: live calls, approvals, calls in doubt, audit, statistics.
+
+    JOURNAL is a path or a postgresql:// URL; left out: the journal of the app, or the one of this folder. People log in
+    with a token of `praval-tools tokens add NAME --role operator`; on a terminal one that counts once is printed.
+    """
+    _check_extra()
+    has_tls = tls_certificate is not None and tls_key is not None
+    if (tls_certificate is None) != (tls_key is None):
+        raise UsageError("--tls-certificate and --tls-key go together.")
+    _check_address(host, hosts, is_https=has_tls or behind_https)
+    if journal_place is not None:
+        set_journal_option(ctx, journal_place)
+    listener = _open_socket(host, port)
+    ctx.call_on_close(listener.close)
+    journal = _open_journal(ctx)
+    tokens = open_selected_tokens(journal, token_file)
+    from praval_tools.web.activity.activity import Activity
+    from praval_tools.web.server.app import build_app
+    from praval_tools.web.server.logins import Logins
+    from praval_tools.web.server.serve import Certificate, serve_app
+    from praval_tools.web.server.settings import ServerSettings
+
+    settings = ServerSettings(
+        port=listener.getsockname()[1], hosts=hosts, is_https=has_tls or behind_https, is_behind_proxy=behind_https
+    )
+    activity, logins = Activity(journal), Logins(tokens=tokens)
+    ctx.call_on_close(activity.close)
+    address = f"[{host}]" if ":" in host else host
+    is_at_terminal = sys.stderr.isatty() and host in _LOOPBACK and not is_database_url(journal.name)
+    print_message(f"The page of {journal.name} is at {'https' if has_tls else 'http'}://{address}:{settings.port}/")
+    if is_at_terminal:
+        token = logins.make_one_time_token(_find_user_name())
+        print_message(f"Log in there, once and within an hour, with: {token}")
+    else:
+        _note_missing_tokens(tokens)
+    print_message("End it with Ctrl-C.")
+    serve_app(app=build_app(activity, logins, settings=settings), listener=listener, certificate=(
+        Certificate(chain=tls_certificate, key=tls_key) if tls_certificate is not None and tls_key is not None else None
+    ))  # fmt: skip
+
+
+def _check_extra() -> None:
+    """
+    Refuse where the page's libraries are missing.
+
+    Raises:
+        MissingExtraError: They are.
+    """
+    try:
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ModuleNotFoundError as error:
+        if error.name not in ("starlette", "uvicorn"):
+            raise
+        raise MissingExtraError("The operator's page", "ui") from error
+
+
+def _check_address(host: str, hosts: tuple[str, ...], *, is_https: bool) -> None:
+    """
+    Refuse to listen beyond this machine without https, or without the names that browsers call the page by.
+
+    Raises:
+        UsageError: The text names the fix.
+    """
+    if host in _LOOPBACK:
+        return
+    if not is_https:
+        raise UsageError(
+            f"--host {host} without https would show tokens to the network: --tls-certificate FILE --tls-key FILE, or "
+            f"--behind-https where a proxy serves it."
+        )
+    if not hosts:
+        raise UsageError(f"--host {host} needs the name that browsers use, against DNS rebinding: --allow-host NAME.")
+
+
+def _open_journal(ctx: click.Context) -> Journal:
+    """Return the journal that is named, else that of the app, else the one of this folder."""
+    if locate_journal(ctx).is_explicit and get_app_option(ctx) is None:
+        return open_selected_journal(ctx)
+    if find_app_spec(ctx) is None and not select_config(ctx).declares_registry:
+        return open_selected_journal(ctx)
+    journal = open_selected_registry(ctx, is_change=True).journal
+    if journal is None:
+        raise locate_journal(ctx).make_missing_error()
+    return journal
+
+
+def _note_missing_tokens(tokens: Tokens) -> None:
+    if all(token.role == AGENT_ROLE for token in tokens.list()):
+        print_note("nobody can log in yet: praval-tools tokens add NAME --role operator")
+
+
+def _find_user_name() -> str:
+    """Return the name that the journal gives to whoever is at the terminal."""
+    try:
+        return check_agent_name(getpass.getuser())
+    except (InvalidNameError, OSError, KeyError):
+        return "terminal"
+
+
+def _open_socket(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=256)
+    except OSError as error:
+        raise CommandError(f"Cannot listen at {host}:{port}: {error.strerror or error}. Try another --port.") from error
