@@ -37,12 +37,12 @@ ORDINARY_IN_HEADINGS = set(
     figure file files fit five fixtures for full function functions give go granted happened have helper here http if
     images import install installed is isolation it its json keep lang later learn lend let limitations list lists
     loading look made make matched may measured migrate minutes more needed network no of off on once one options
-    or order otherwise out own owns package part persist person process program proxy put pydantic raises reach read reads
+    or order otherwise out own owns package part persist person process program proxy put pydantic raises read reads
     real record recorded records refused register repaired rest resume reverse revoke s same say scenario scenarios see
     set settings several share show side small so something sounds stands start statistics stats step stored stream
     such swap switch take targets tenant that there things three tls transfer two types unassign unblock unshare up used
     user versions way well when where whether which while whoever whole whose why wins with within without work write
-    wrote yaml yet you expect sdk db fails machines move ui
+    wrote yaml yet you expect sdk db fails machines move reach ui
     """.split()
 )
 """Such words of the headings of pages: English, programming, and commands that their own sections explain."""
