@@ -62,9 +62,9 @@ def ui_command(
     from praval_tools.web.server.app import build_app
     from praval_tools.web.server.logins import Logins
     from praval_tools.web.server.serve import Certificate, serve_app
-    from praval_tools.web.server.settings import ServerSettings
+    from praval_tools.web.server.settings import PageSettings
 
-    settings = ServerSettings(
+    settings = PageSettings(
         port=listener.getsockname()[1], hosts=hosts, is_https=has_tls or behind_https, is_behind_proxy=behind_https
     )
     activity, logins = Activity(journal), Logins(tokens=tokens)

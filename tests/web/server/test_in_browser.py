@@ -109,10 +109,12 @@ class TestKeyboard:
         """Through the log-in, also where a link was followed."""
         with _open_page(browser) as page:
             _log_in(page, server)
+            page.locator(FOLLOWS).wait_for()
             server.clock.go_on(timedelta(hours=2))
             page.get_by_role("link", name="Audit").click()
             page.get_by_text("Log in to go on").wait_for()
-            page.fill("#token", server.tokens.add("olga", role="operator"))
+            page.locator("#token:focus").wait_for()
+            page.keyboard.type(server.tokens.add("olga", role="operator"))
             page.keyboard.press("Enter")
             page.wait_for_url(f"{server.url}/audit")
 
