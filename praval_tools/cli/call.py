@@ -38,7 +38,6 @@ from praval_tools.cli.output import (
     report_effect,
     to_cell,
 )
-from praval_tools.cli.remedies import format_remedy, write_as_commands
 from praval_tools.cli.repeated_call import (
     find_waiting_request,
     id_option,
@@ -48,9 +47,9 @@ from praval_tools.cli.repeated_call import (
 )
 from praval_tools.errors import UnknownToolError
 from praval_tools.names import find_similar_names
+from praval_tools.report.remedies import format_remedy, get_useful_change, write_as_commands
 from praval_tools.schema.json_input import MAX_BYTES, MalformedArgumentsError, parse_arguments
 from praval_tools.tools.call import encode_value
-from praval_tools.tools.decision import Tried
 from praval_tools.tools.tool import AnyTool
 
 _REFUSED_OUTCOMES = {
@@ -61,7 +60,6 @@ _REFUSED_OUTCOMES = {
     Outcome.LIMITED,
 }
 _USAGE_OUTCOMES = {Outcome.UNKNOWN_TOOL, Outcome.INVALID_ARGUMENTS}
-_REFUSING_RULES = {"unknown", "disabled", "blocked", "retired"}
 _MIN_WIDE_WIDTH = 110
 _MAX_RESULT_LENGTH = 2_000
 
@@ -164,17 +162,12 @@ def _build_rules_table(decision: Decision, width: int) -> Table:
     rows = []
     for number, tried in enumerate(decision.tried, start=1):
         rule, holds, because = build_tried_cells(tried, decision)
-        change = to_cell(_get_useful_change(tried), "dim")
+        change = to_cell(get_useful_change(tried), "dim")
         if not is_wide and change.plain:
             because = Text.assemble(because, "\n", ("-> ", "dim"), change)
         rows.append((Text(str(number), style="dim"), rule, holds, because, change)[: 5 if is_wide else 4])
     titles = ("", "rule", "holds", "because", "would change with")[: 5 if is_wide else 4]
     return build_grid(titles, rows, unwrapped_columns=(0, 1, 2))
-
-
-def _get_useful_change(tried: Tried) -> str:
-    """Return what would change a rule's answer where that helps: a refusal that holds, a permission that does not."""
-    return write_as_commands(tried.change) if tried.holds == (tried.rule in _REFUSING_RULES) else ""
 
 
 def _decision_to_json(decision: Decision) -> JsonObject:

@@ -14,9 +14,9 @@ from praval_tools.cli.common import EXIT_REFUSED, CommandError, JsonObject, Usag
 from praval_tools.cli.journal_option import MEMORY_JOURNAL_NAME, locate_journal, open_selected_registry
 from praval_tools.cli.output import print_json, print_message, print_note, print_result, report_effect, to_cell
 from praval_tools.cli.plugin_commands import ensure_plugins_loaded, has_plugins_as_program
-from praval_tools.cli.remedies import write_as_commands
 from praval_tools.errors import InvalidNameError, JournalWarning, ToolUsageError, UnknownToolError
 from praval_tools.names import check_agent_name, find_similar_names, suggest_names
+from praval_tools.report.remedies import write_as_commands
 
 
 @frozen(kw_only=True)

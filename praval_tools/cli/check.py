@@ -16,10 +16,10 @@ from praval_tools.cli.common import EXIT_PROBLEM, sanitize_text
 from praval_tools.cli.config_option import check_selected_config, list_unread_sources, select_config
 from praval_tools.cli.journal_option import open_selected_registry
 from praval_tools.cli.output import print_json, print_result, to_cell
-from praval_tools.cli.remedies import write_as_commands
 from praval_tools.config.json_schema import build_config_schema
 from praval_tools.errors import ConfigError
 from praval_tools.names import format_count
+from praval_tools.report.remedies import write_as_commands
 
 
 @frozen

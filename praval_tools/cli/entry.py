@@ -23,10 +23,10 @@ from praval_tools.cli.common import (
     sanitize_text,
     traceback_option,
 )
-from praval_tools.cli.remedies import write_as_commands
 from praval_tools.errors import ToolError, UnknownToolError
 from praval_tools.lazy_import import load
 from praval_tools.plugins.discovery import find_plugins, read_allow_list
+from praval_tools.report.remedies import write_as_commands
 
 _PLUGIN_COMMANDS_KEY = "praval_tools.cli.plugin_commands"
 

@@ -11,7 +11,6 @@ from rich.table import Table
 from rich.text import Text
 
 from praval_tools import ToolRegistry
-from praval_tools.access.queries import list_undeclared_agents
 from praval_tools.cli.app_option import app_options, complete_agent, complete_tool, report_options
 from praval_tools.cli.common import JsonObject, UsageError, sanitize_text
 from praval_tools.cli.journal_option import open_selected_registry
@@ -27,19 +26,13 @@ from praval_tools.cli.output import (
 )
 from praval_tools.errors import UnknownFormatError, UnknownToolError
 from praval_tools.names import find_similar_names, suggest_names
-from praval_tools.registry.registry import get_runtime
+from praval_tools.report.access_matrix import list_agents
 from praval_tools.tools.source import Source
 from praval_tools.tools.tool import AnyTool
 
 _HINTS = ("read_only", "destructive", "idempotent", "open_world")
 
 tag_option = click.option("--tag", "tags", metavar="TAG", multiple=True, help="Only tools with one of these tags.")
-
-
-def list_agents(registry: ToolRegistry) -> dict[str, str]:
-    """Return every agent that can call something, by its name as it is shown: of undeclared ones it is said."""
-    undeclared = list_undeclared_agents(registry.state, get_runtime(registry).clock.now())
-    return {**{name: name for name in registry.agents}, **{name: f"{name} (undeclared)" for name in undeclared}}
 
 
 def warn_if_undeclared(registry: ToolRegistry, agent: str) -> None:

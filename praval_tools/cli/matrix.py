@@ -1,19 +1,17 @@
-"""The command `matrix`, and the access matrix that it shows: agents x tools, with the deciding rule in each cell."""
+"""The command `matrix`: agents x tools, with the deciding rule in each cell."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import click
-from attrs import field, frozen
 from rich.table import Table
 from rich.text import Text
 
-from praval_tools import Decision, Grant, ToolRegistry
 from praval_tools.cli.app_option import complete_agent, report_options
-from praval_tools.cli.common import JsonObject, sanitize_text
+from praval_tools.cli.common import sanitize_text
 from praval_tools.cli.journal_option import open_selected_registry
-from praval_tools.cli.listings import list_agents, warn_if_undeclared
+from praval_tools.cli.listings import warn_if_undeclared
 from praval_tools.cli.output import (
     build_rule_cell,
     make_console,
@@ -24,7 +22,7 @@ from praval_tools.cli.output import (
     to_cell,
 )
 from praval_tools.names import format_count
-from praval_tools.tools.tool import AnyTool
+from praval_tools.report.access_matrix import AccessMatrix, build_access_matrix, list_agents
 
 _COLUMN_GAP = 2
 
@@ -52,54 +50,6 @@ def matrix_command(ctx: click.Context, *, agents: tuple[str, ...], category: str
         print_message(
             f"Nothing to show: {format_count(len(matrix.agents), 'agent')}, {format_count(len(matrix.tools), 'tool')}."
         )
-
-
-@frozen
-class AccessMatrix:
-    """
-    The decisions for some agents and tools, at one moment.
-
-    Args:
-        agents: Names, in the order of the columns.
-        tools: Names, in the order of the rows.
-        decisions: One per (agent, tool).
-        notes: What a cell says beyond its rule: how many calls a grant has left.
-        titles: How agents are shown, where not by their names.
-    """
-
-    agents: tuple[str, ...]
-    tools: tuple[str, ...]
-    decisions: dict[tuple[str, str], Decision] = field(repr=False)
-    notes: dict[tuple[str, str], str] = field(factory=dict)
-    titles: dict[str, str] = field(factory=dict)
-
-    def get_title(self, agent: str) -> str:
-        """Return how an agent is shown."""
-        return self.titles.get(agent, agent)
-
-    def to_json(self) -> JsonObject:
-        """Return agents, tools, and per tool and agent the rule, its reason, and whether it allows."""
-        cells = {tool: {agent: self._cell_to_json(agent, tool) for agent in self.agents} for tool in self.tools}
-        return {"agents": list(self.agents), "tools": list(self.tools), "cells": cells}
-
-    def _cell_to_json(self, agent: str, tool: str) -> JsonObject:
-        decision = self.decisions[agent, tool]
-        return {"allowed": decision.allowed, "rule": decision.rule, "reason": decision.reason}
-
-
-def build_access_matrix(
-    registry: ToolRegistry, *, agents: Sequence[str], tools: Sequence[AnyTool], titles: Mapping[str, str] | None = None
-) -> AccessMatrix:
-    """Ask the registry for the decision in every cell."""
-    decisions = {(agent, tool.name): registry.explain(agent, tool.name) for tool in tools for agent in agents}
-    notes = {
-        cell: f" ({calls_left} left)"
-        for cell, decision in decisions.items()
-        if decision.allowed
-        and isinstance(decision.source, Grant)
-        and (calls_left := registry.uses_left(decision.source)) is not None
-    }
-    return AccessMatrix(tuple(agents), tuple(tool.name for tool in tools), decisions, notes, dict(titles or {}))
 
 
 def build_matrix_tables(matrix: AccessMatrix, width: int) -> Iterator[Table]:

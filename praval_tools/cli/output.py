@@ -16,6 +16,7 @@ from rich.text import Text
 
 from praval_tools import Decision
 from praval_tools.cli.common import EXIT_OK, OutputError, sanitize_text
+from praval_tools.report.access_matrix import NO_ACCESS_RULES
 from praval_tools.tools.decision import Tried
 
 _UNBOUNDED_WIDTH = 100_000
@@ -28,8 +29,6 @@ _RULE_STYLES = {
     "blocked": "red",
     "disabled": "red",
 }
-NO_ACCESS_RULES = frozenset(("no-way", "no-agent"))
-"""The rules of a refusal for which nothing gives the agent the tool; shown as a dash."""
 
 
 class _Console(Console):

@@ -1,6 +1,6 @@
 """The commands that look: list, show, agents, matrix, export, check."""
 
-# Tests of: listings, check, matrix
+# Tests of: listings, check, matrix, report/access_matrix
 
 from __future__ import annotations
 

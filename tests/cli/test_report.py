@@ -1,6 +1,6 @@
 """The command `report`: a page for any journal, that says what the journal holds."""
 
-# Tests of: command, page, document, call_sections, access_charts, report/run_charts, report/svg, report/markup
+# Tests of: command, page, document, call_sections, report/access_charts, report/run_charts, report/svg, report/markup
 
 from __future__ import annotations
 

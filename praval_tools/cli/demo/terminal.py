@@ -15,7 +15,7 @@ from praval_tools import Allow
 from praval_tools.access.events import OwnershipTransferred, ToolAssigned, ToolRegistered
 from praval_tools.cli.common import sanitize_text
 from praval_tools.cli.demo import text_charts
-from praval_tools.cli.matrix import build_access_matrix, build_matrix_tables
+from praval_tools.cli.matrix import build_matrix_tables
 from praval_tools.cli.output import (
     build_grid,
     build_key_value_grid,
@@ -28,6 +28,7 @@ from praval_tools.cli.output import (
 from praval_tools.demo import phrases, steps
 from praval_tools.demo.run_report import RunReport
 from praval_tools.names import format_count
+from praval_tools.report.access_matrix import build_access_matrix
 
 _MAX_WIDTH = 100
 _EXAMPLE_COMMAND = "praval-tools --app praval_tools.demo:registry why analyst read_rows count=21"

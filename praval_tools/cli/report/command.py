@@ -14,7 +14,6 @@ from praval_tools.cli.common import CommandError, UsageError
 from praval_tools.cli.journal_option import open_selected_journal, open_selected_registry
 from praval_tools.cli.output import print_note, print_result, report_effect, to_cell
 from praval_tools.cli.progress import track_progress
-from praval_tools.cli.report.access_charts import survey_access
 from praval_tools.cli.report.page import ReportContent, build_page
 from praval_tools.cli.runs import check_run_exists
 from praval_tools.cli.times import PastTimeParam, format_time
@@ -23,6 +22,7 @@ from praval_tools.journal import Record
 from praval_tools.journal.codec import from_json
 from praval_tools.journal.history import build_history
 from praval_tools.names import format_count
+from praval_tools.report.access_charts import survey_access
 
 DEFAULT_FILE = "praval-report.html"
 _MAX_MATRIX_CELLS = 4_000

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from attrs import evolve, frozen
 
 from praval_tools.access.events import StateEvent
-from praval_tools.cli.report import access_charts, call_sections
+from praval_tools.cli.report import call_sections
 from praval_tools.cli.report.document import render_document
 from praval_tools.cli.times import format_time
 from praval_tools.journal.history import History
 from praval_tools.names import format_count
-from praval_tools.report import run_charts
+from praval_tools.report import access_charts, run_charts
 from praval_tools.report.event_text import describe_event
 from praval_tools.report.markup import Markup, build_element, build_row, join_markup
 

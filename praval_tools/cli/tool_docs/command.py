@@ -10,12 +10,13 @@ import click
 from praval_tools.cli.app_option import app_options, complete_agent
 from praval_tools.cli.common import EXIT_OK, EXIT_PROBLEM, CommandGroup
 from praval_tools.cli.journal_option import open_declared_registry
-from praval_tools.cli.listings import list_agents, warn_if_undeclared
+from praval_tools.cli.listings import warn_if_undeclared
 from praval_tools.cli.output import print_message, print_result, report_effect, to_cell
 from praval_tools.cli.tool_docs.build import RENDERERS, prepare_build
 from praval_tools.cli.tool_docs.changes import DocFormat, describe_changes
 from praval_tools.cli.tool_stubs.prepare import prepare_stubs
 from praval_tools.names import format_count
+from praval_tools.report.access_matrix import list_agents
 
 DEFAULT_FOLDER = "tool-docs"
 DEFAULT_MODULE = "agent_tools"

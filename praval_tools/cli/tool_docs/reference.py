@@ -13,7 +13,6 @@ from praval_tools import Grant, ToolRegistry
 from praval_tools.access.queries import list_permitting_resolutions
 from praval_tools.access.records import Principal
 from praval_tools.cli.common import JsonObject
-from praval_tools.cli.listings import list_agents
 from praval_tools.cli.tool_docs.schema_text import (
     describe_constraints,
     describe_type,
@@ -26,6 +25,7 @@ from praval_tools.cli.tool_docs.schema_text import (
 from praval_tools.execution.limits import Limit
 from praval_tools.names import format_count
 from praval_tools.registry.registry import get_runtime
+from praval_tools.report.access_matrix import list_agents
 from praval_tools.tools.decision import Decision
 from praval_tools.tools.metadata import ToolMetadata
 from praval_tools.tools.tool import AnyTool

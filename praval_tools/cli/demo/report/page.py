@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from attrs import define, field
 
 from praval_tools.cli.demo.report.comparison import render_comparison
-from praval_tools.cli.report import access_charts, call_sections
+from praval_tools.cli.report import call_sections
 from praval_tools.cli.report.document import render_document
 from praval_tools.demo import phrases
 from praval_tools.demo.question import Question
@@ -16,7 +16,7 @@ from praval_tools.demo.run_report import RunReport
 from praval_tools.demo.steps import AccessStep, AnswerStep, PictureStep, RunReportStep, Step
 from praval_tools.journal.history import HistoryCall
 from praval_tools.names import format_count
-from praval_tools.report import run_charts
+from praval_tools.report import access_charts, run_charts
 from praval_tools.report.markup import (
     Markup,
     build_code,

@@ -6,7 +6,8 @@ import ast
 import re
 import shlex
 
-from praval_tools import Block, Decision
+from praval_tools.access.records import Block
+from praval_tools.tools.decision import Decision, Tried
 
 _COMMANDS = {
     "assign_tool_to_agent": "assign",
@@ -21,6 +22,7 @@ _COMMANDS = {
 }
 """Method of a registry → the command that does the same."""
 
+_REFUSING_RULES = {"unknown", "disabled", "blocked", "retired"}
 _METHOD_CALL = re.compile(rf"(?:\b[\w.]+\.)?\b({'|'.join(_COMMANDS)})\(([^()]*)\)")
 
 
@@ -62,3 +64,8 @@ def format_remedy(decision: Decision) -> str:
         option = "" if kind == "tool" else f" --kind {kind}"
         return f"{remedy}: praval-tools enable {shlex.quote(getattr(source, 'name', ''))}{option}."
     return write_as_commands(decision.remedy)
+
+
+def get_useful_change(tried: Tried) -> str:
+    """Return what would change a rule's answer where that helps: a refusal that holds, a permission that does not."""
+    return write_as_commands(tried.change) if tried.holds == (tried.rule in _REFUSING_RULES) else ""

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from praval_tools import ToolRegistry
-from praval_tools.cli.matrix import AccessMatrix, build_access_matrix
-from praval_tools.cli.output import NO_ACCESS_RULES
+from praval_tools.registry.registry import ToolRegistry
+from praval_tools.report.access_matrix import NO_ACCESS_RULES, AccessMatrix, build_access_matrix
 from praval_tools.report.markup import Markup, build_code, build_element, build_row, join_markup
 from praval_tools.report.svg import draw_chart, draw_curve, draw_dot, draw_label, draw_legend
 
@@ -52,13 +51,14 @@ def render_matrix(survey: AccessSurvey) -> Markup:
 
 def _render_cell(matrix: AccessMatrix, agent: str, tool: str) -> Markup:
     decision = matrix.decisions[agent, tool]
-    text, class_ = f"{decision.rule}{matrix.notes.get((agent, tool), '')}", f"rule {_get_rule_class(decision.rule)}"
+    text, class_ = f"{decision.rule}{matrix.notes.get((agent, tool), '')}", f"rule {get_rule_class(decision.rule)}"
     if decision.rule in NO_ACCESS_RULES:
         text, class_ = "–", "none"
     return build_element("span", text, class_=class_, title=decision.reason)
 
 
-def _get_rule_class(rule: str) -> str:
+def get_rule_class(rule: str) -> str:
+    """Return the class of the colour of a rule."""
     return rule if rule in _RULES else "bad"
 
 
@@ -73,7 +73,7 @@ def render_ownership(survey: AccessSurvey) -> Markup:
 
     decisions = sorted(matrix.decisions.items(), key=lambda pair: pair[1].rule == "owner")  # owners are drawn on top
     shapes = [
-        draw_link(agent, tool, _get_rule_class(decision.rule), decision.reason)
+        draw_link(agent, tool, get_rule_class(decision.rule), decision.reason)
         for (agent, tool), decision in decisions
         if decision.allowed
     ]
