@@ -10,9 +10,11 @@ from praval_tools.registry.registry import ToolRegistry
 from praval_tools.report.access_matrix import NO_ACCESS_RULES, AccessMatrix, build_access_matrix
 from praval_tools.report.markup import Markup, build_code, build_element, build_row, join_markup
 from praval_tools.report.svg import draw_chart, draw_curve, draw_dot, draw_label, draw_legend
+from praval_tools.tools.tool import AnyTool
 
 _AGENTS_X, _TOOLS_X, _ROW_HEIGHT = 190, 500, 40
-_RULES = ("owner", "listed", "category", "shared", "granted")
+RULES = ("owner", "listed", "category", "shared", "granted")
+"""The rules that permit, each with a colour of its own."""
 
 
 @frozen
@@ -23,9 +25,11 @@ class AccessSurvey:
     owners: dict[str, tuple[str | None, ...]]
 
 
-def survey_access(registry: ToolRegistry, agents: Sequence[str]) -> AccessSurvey:
-    """Ask the registry while it is open."""
-    matrix = build_access_matrix(registry, agents=agents, tools=registry.list_all_tools())
+def survey_access(
+    registry: ToolRegistry, agents: Sequence[str], tools: Sequence[AnyTool] | None = None
+) -> AccessSurvey:
+    """Ask the registry while it is open; of all tools, unless *tools* are given."""
+    matrix = build_access_matrix(registry, agents=agents, tools=registry.list_all_tools() if tools is None else tools)
     return AccessSurvey(matrix, {tool: _list_owners(registry, tool) for tool in matrix.tools})
 
 
@@ -59,7 +63,7 @@ def _render_cell(matrix: AccessMatrix, agent: str, tool: str) -> Markup:
 
 def get_rule_class(rule: str) -> str:
     """Return the class of the colour of a rule."""
-    return rule if rule in _RULES else "bad"
+    return rule if rule in RULES else "bad"
 
 
 def render_ownership(survey: AccessSurvey) -> Markup:
@@ -94,7 +98,7 @@ def render_ownership(survey: AccessSurvey) -> Markup:
             draw_label(_TOOLS_X + 12, y + 18, f"owned by {owner}" if owner else "without an owner", class_="tiny"),
         ]
     chart = draw_chart(height + 4, *shapes, title="Who owns and who may call each tool")
-    return join_markup(chart, draw_legend(*((rule, rule) for rule in _RULES), ("past", "owner before")))
+    return join_markup(chart, draw_legend(*((rule, rule) for rule in RULES), ("past", "owner before")))
 
 
 def _spread_evenly(names: Sequence[str], height: float) -> dict[str, float]:

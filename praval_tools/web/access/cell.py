@@ -1,0 +1,264 @@
+"""The view of one agent and one tool: every rule in order, what would change it, and the forms that do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from attrs import frozen
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from praval_tools.access.permissions import Grant
+from praval_tools.access.state import AccessState
+from praval_tools.errors import InvalidNameError, JournalError, ToolError
+from praval_tools.registry.registry import ToolRegistry
+from praval_tools.report.markup import Markup, build_code, build_element, build_row, join_markup
+from praval_tools.report.remedies import format_remedy, get_useful_change, write_as_commands
+from praval_tools.report.text import format_time, sanitize_text
+from praval_tools.tools.decision import Decision
+from praval_tools.web.access.access import Access, build_missing_program_note
+from praval_tools.web.access.changes import ACTS, MAX_REASON, TIME_HELP, compute_revision, make_change
+from praval_tools.web.access.matrix import build_cell_url, build_rule
+from praval_tools.web.activity import parts
+from praval_tools.web.activity.activity import StaleFormError
+from praval_tools.web.activity.forms import read_operator_form
+from praval_tools.web.activity.host import Host
+
+_MAX_GRANTS: Final = 50
+_WHERE_EXAMPLE: Final = '{"amount": {"maximum": 100}}'
+
+
+@frozen(kw_only=True)
+class CellForms:
+    """
+    What every form of the page holds.
+
+    Args:
+        token: Shows that the form comes from a page of the session.
+        agent: The agent.
+        tool: The tool.
+        revision: Tells whether what the form is about is still the same.
+    """
+
+    token: Markup
+    agent: str
+    tool: str
+    revision: str
+
+    def build(self, act: str, button: str, *fields: object, class_: str = "", title: str = "") -> Markup:
+        """Return a form that does *act*."""
+        return build_element(
+            "form",
+            self.token,
+            *(parts.build_hidden(name, getattr(self, name)) for name in ("agent", "tool")),
+            build_element("input", type="hidden", name="revision", value=self.revision),
+            build_element("input", type="hidden", name="act", value=act),
+            build_element("h3", title) if title else None,
+            *fields,
+            build_element("button", button, type="submit", class_=class_ or None),
+            method="post", action="/matrix/change",
+        )  # fmt: skip
+
+
+@frozen
+class CellViews:
+    """The view of one agent and one tool, and its forms."""
+
+    access: Access
+    host: Host
+
+    async def show_cell(self, request: Request) -> Response:
+        """Show who decides, and why."""
+        agent, tool = (request.query_params.get(name, "") for name in ("agent", "tool"))
+        operator = self.host.find_operator(request)
+        token = self.host.build_form_token(request) if operator is not None else None
+        done = ACTS.get(request.query_params.get("done", ""), "")
+        try:
+            content, status = await run_in_threadpool(self._build, agent, tool, token, done)
+        except InvalidNameError as error:
+            content, status = parts.build_message(str(error), "message problem"), 404
+        title = f"{sanitize_text(agent, max_length=80)} and {sanitize_text(tool, max_length=80)}"
+        return self.host.render_page(request, title, content, status=status)
+
+    async def change_access(self, request: Request) -> Response:
+        """Make the change of a form."""
+        operator, fields = await read_operator_form(request, self.host)
+        agent, tool = (parts.read_hidden(fields, name) for name in ("agent", "tool"))
+        url = build_cell_url(agent, tool)
+        registry = self.access.registry
+        if registry is None or not self.access.is_changeable:
+            return self._refuse(request, "No program with a journal is known here. Nothing was changed.", 409, url)
+        try:
+            await run_in_threadpool(make_change, registry, operator, fields)
+        except StaleFormError as error:
+            return self._refuse(request, f"{error} Nothing was changed by your form: look again.", 409, url)
+        except JournalError:
+            raise
+        except (ToolError, ValueError) as error:
+            text = write_as_commands(str(error))
+            return self._refuse(request, f"{text} Nothing was changed; go back and try again.", 400, url)
+        return RedirectResponse(f"{url}&done={fields['act']}", 303)
+
+    def _refuse(self, request: Request, text: str, status: int, url: str) -> Response:
+        back = build_element("p", build_element("a", "What holds now", href=url))
+        message = parts.build_message(sanitize_text(text, max_length=4_000), "message problem")
+        return self.host.render_page(
+            request, "Not changed", parts.build_section("Not changed", "", message, back), status=status
+        )
+
+    def _build(self, agent: str, tool: str, token: Markup | None, done: str) -> tuple[Markup, int]:
+        registry = self.access.registry
+        if registry is None:
+            return parts.build_section("Matrix", "", build_missing_program_note()), 200
+        state = self.access.read_state()
+        decision = registry.explain(agent, tool)
+        is_known = tool in state.tools
+        title = join_markup(parts.shorten(agent), " → ", build_code(parts.shorten(tool)))
+        section = build_element(
+            "section",
+            build_element("h2", title),
+            parts.build_message(done) if done else None,
+            _build_verdict(decision),
+            _build_links(agent, tool, is_known=is_known),
+            _build_rules(decision),
+        )
+        forms = None
+        if token is not None and self.access.is_changeable:
+            forms = CellForms(token=token, agent=agent, tool=tool, revision=compute_revision(state, agent, tool))
+        grants = registry.grants(tool=tool, agent=agent)
+        sections = [section, _build_grants(registry, grants, forms)]
+        if not self.access.is_changeable:
+            sections.append(_build_unchangeable_note())
+        elif forms is not None and is_known:
+            sections.append(_build_changes(state, decision, forms))
+        return join_markup(*sections), 200 if is_known else 404
+
+
+def _build_verdict(decision: Decision) -> Markup:
+    class_ = "good" if decision.allowed else "bad"
+    verdict = build_element("span", "allowed" if decision.allowed else decision.outcome, class_=f"chip {class_}")
+    remedy = format_remedy(decision)
+    return join_markup(
+        build_element("p", verdict, " ", build_rule(decision.rule), " ", parts.shorten(decision.reason, 1_000)),
+        build_element("p", "To change it: ", parts.shorten(remedy, 1_000), class_="fine") if remedy else None,
+    )
+
+
+def _build_links(agent: str, tool: str, *, is_known: bool) -> Markup:
+    return build_element(
+        "p",
+        parts.build_link("The agent", "/agents/show", name=agent), " · ",
+        *([parts.build_link("The tool", "/tools/show", name=tool), " · "] if is_known else []),
+        parts.build_link("What happened between them", "/audit", agent=agent, tool=tool), " · ",
+        parts.build_link("Matrix", "/matrix"),
+        class_="fine",
+    )  # fmt: skip
+
+
+def _build_rules(decision: Decision) -> Markup:
+    rows = []
+    for number, tried in enumerate(decision.tried, start=1):
+        is_decisive = tried.rule == decision.rule
+        rule = build_element("b", tried.rule) if is_decisive else tried.rule
+        rows.append(
+            build_row(
+                build_element("td", number, class_="number"),
+                build_element("th", rule, scope="row"),
+                "yes" if tried.holds else "no",
+                build_element("td", parts.shorten(tried.why, 1_000), class_="long"),
+                build_element("td", parts.shorten(get_useful_change(tried) or "–", 1_000), class_="long"),
+                class_="decisive" if is_decisive else None,
+            )
+        )
+    titles = ("", "rule", "holds", "because", "would change with")
+    return parts.build_table(titles, rows, caption="Every rule, in order; the one that decides is bold")
+
+
+def _build_grants(registry: ToolRegistry, grants: Sequence[Grant], forms: CellForms | None) -> Markup | None:
+    if not grants:
+        return None
+    rows = [_build_grant_row(registry, grant, forms) for grant in grants[:_MAX_GRANTS]]
+    titles = ("grant", "left", "until (UTC)", "where", "delegable", "by", "why", *(["change"] if forms else []))
+    table = parts.build_table(titles, rows, caption="Live grants of the two, the oldest first")
+    more = len(grants) - _MAX_GRANTS
+    return parts.build_section("Grants", f"The first {_MAX_GRANTS} of {len(grants):,}." if more > 0 else "", table)
+
+
+def _build_grant_row(registry: ToolRegistry, grant: Grant, forms: CellForms | None) -> Markup:
+    left, where = registry.uses_left(grant), "–" if grant.where is None else build_code(parts.format_value(grant.where))
+    form = []
+    if forms is not None:
+        button = build_element("span", " the grant ", build_code(grant.id), class_="hidden")
+        form = [forms.build("revoke", join_markup("Revoke", button), parts.build_hidden("grant", grant.id))]
+    return build_row(
+        build_element("th", build_code(parts.shorten(grant.id)), scope="row"),
+        build_element("td", "any" if left is None else f"{left:,} of {grant.max_calls:,}", class_="number"),
+        "–" if grant.expires is None else format_time(grant.expires),
+        build_element("td", where, class_="long"),
+        "yes" if grant.delegable else "–",
+        parts.shorten(grant.by),
+        build_element("td", parts.shorten(grant.reason or "–", 300), class_="long"),
+        *form,
+    )
+
+
+def _build_unchangeable_note() -> Markup:
+    text = (
+        "Nothing can be changed here: the program has no journal that lasts, so a change would end with this page. "
+        "Give its registry one: ToolRegistry(journal='runs.db')."
+    )
+    return parts.build_section("Change it", "", parts.build_note(text))
+
+
+def _build_changes(state: AccessState, decision: Decision, forms: CellForms) -> Markup:
+    access, is_retired = state.get_access(forms.agent, forms.tool), state.get_profile(forms.agent).retired
+    shown = []
+    if access.blocks:
+        shown.append(_build_plain_form(forms, "lift", "Lift the block", "Remove every block of the two."))
+    elif is_retired:
+        shown.append(parts.build_note("The agent is retired and can call nothing: the program declares it again."))
+    else:
+        shown.append(_build_grant_form(forms))
+    if decision.allowed:
+        text = "Whatever gives it access, until it is granted again."
+        shown.append(_build_plain_form(forms, "remove", "Take away", text, class_="danger"))
+    if not access.blocks:
+        text = "Forbid it, whatever else allows it: no grant overrides a block."
+        shown.append(_build_plain_form(forms, "block", "Block", text, class_="danger"))
+    lead = "Every change is recorded, with your name and the reason."
+    return parts.build_section("Change it", lead, build_element("div", *shown, class_="choices"))
+
+
+def _build_text_field(name: str, act: str, label: str, **attributes: object) -> Markup:
+    id_ = f"{act}-{name}"
+    return join_markup(
+        build_element("label", label, for_=id_),
+        build_element("input", type="text", name=name, id=id_, autocomplete="off", **attributes),
+    )
+
+
+def _build_plain_form(forms: CellForms, act: str, button: str, text: str, class_: str = "primary") -> Markup:
+    reason = _build_text_field("reason", act, "Reason, which is recorded", maxlength=MAX_REASON)
+    return forms.build(act, button, build_element("p", text, class_="fine"), reason, class_=class_, title=button)
+
+
+def _build_grant_form(forms: CellForms) -> Markup:
+    id_ = "grant-where"
+    return forms.build(
+        "grant",
+        "Grant",
+        build_element("p", "Let the agent call the tool, within limits or without.", class_="fine"),
+        _build_text_field("max_calls", "grant", "For at most so many calls", inputmode="numeric", maxlength=11),
+        _build_text_field("expires", "grant", "Until", placeholder=TIME_HELP, maxlength=60),
+        build_element("label", "Bounds on the arguments, as JSON: parameter to JSON Schema", for_=id_),
+        build_element("textarea", "", name="where", id=id_, rows=3, spellcheck="false", placeholder=_WHERE_EXAMPLE),
+        build_element(
+            "label",
+            build_element("input", type="checkbox", name="delegable", value="yes"),
+            " It may grant it to others, within the same limits",
+        ),
+        _build_text_field("reason", "grant", "Reason, which is recorded", maxlength=MAX_REASON),
+        class_="primary", title="Grant",
+    )  # fmt: skip

@@ -1,0 +1,144 @@
+"""The changes that forms make: grant, revoke, take away, block, lift; through the registry, as the operator."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from hashlib import blake2b
+from typing import Final
+
+from praval_tools.access.events import AnyStateEvent
+from praval_tools.access.permissions import GrantTerms
+from praval_tools.access.state import AccessState
+from praval_tools.config.times import parse_span, parse_time
+from praval_tools.errors import JournalError, JournalWarning
+from praval_tools.forks import ForkSafeLock
+from praval_tools.registry.registry import ToolRegistry, get_runtime
+from praval_tools.web.activity import parts
+from praval_tools.web.activity.activity import StaleFormError, parse_json
+
+ACTS: Final = {
+    "grant": "Granted.", "revoke": "The grant was revoked.", "remove": "Taken away.", "block": "Blocked.",
+    "lift": "Every block of the two was lifted.",
+}  # fmt: skip
+"""What the forms do, and what is said when it is done."""
+MAX_REASON: Final = 2_000
+TIME_HELP: Final = "2h, 7d, or 2026-12-31T18:00 (UTC)"
+
+_MAX_CALLS: Final = 1_000_000_000
+_warnings_lock: Final = ForkSafeLock()
+
+
+def compute_revision(state: AccessState, agent: str, tool: str) -> str:
+    """
+    Return what tells whether what is recorded between an agent and a tool, or what decides on it, is still the same.
+
+    Calls that use up a grant do not change it.
+    """
+    access, profile = state.get_access(agent, tool), state.get_profile(agent)
+    grants = [(each, record.end_reason) for each in access.grants if (record := state.find_grant(each)) is not None]
+    listed = (tool in profile.tools, profile.tool_categories, profile.auto_discover_tools)
+    known: list[object] = [grants, access.removed, access.blocks, listed, profile.declared, profile.retired]
+    if (found := state.find_tool_record(tool)) is not None:
+        meta = found.tool.metadata
+        known += [found.tool.fingerprint, meta.owned_by, meta.shared, meta.private, meta.category]
+        known += [meta.requires_approval, meta.risk_level, state.find_disabled_record(found.tool)]
+    return blake2b(repr(known).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def make_change(registry: ToolRegistry, operator: str, fields: Mapping[str, str]) -> None:
+    """
+    Make the change of a form and record it, with who made it at the beginning of its reason.
+
+    Args:
+        registry: The program's.
+        operator: Who sent the form.
+        fields: Those of the form.
+
+    Raises:
+        StaleFormError: What the form is about has changed since its page was made; nothing was changed.
+        ToolError: The registry refuses it; nothing was changed.
+        ValueError: The form says nothing that can be done; nothing was changed.
+        JournalError: It could not be recorded.
+    """
+    agent, tool = parts.read_hidden(fields, "agent"), parts.read_hidden(fields, "tool")
+    act, revision = fields.get("act", ""), fields.get("revision", "")
+    if act not in ACTS:
+        raise ValueError("The form says nothing that can be done.")
+    note = fields.get("reason", "").strip()[:MAX_REASON]
+    reason = f"by {operator}: {note}" if note else f"by {operator}"
+    terms = _read_terms(fields, reason) if act == "grant" else GrantTerms()
+    store = get_runtime(registry).access_store
+
+    def check_revision(state: AccessState) -> list[AnyStateEvent]:
+        if compute_revision(state, agent, tool) != revision:
+            raise StaleFormError(f"What {agent} may do with {tool} has changed since this page was made.")
+        return []
+
+    with _warnings_lock, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with registry.as_operator(), registry.change():
+            store.commit(check_revision)  # tried again with the change, where another process was faster
+            if tool not in store.get_current_state().tools and act in ("grant", "block"):
+                raise ValueError(f"There is no tool {tool}.")
+            match act:
+                case "grant":
+                    registry.grant(tool, agent, **terms)
+                case "revoke":
+                    _revoke(registry, parts.read_hidden(fields, "grant"), agent, tool, reason)
+                case "remove":
+                    registry.remove_tool_from_agent(tool, agent, reason=reason)
+                case "block":
+                    registry.block(tool, agent, reason=reason)
+                case "lift":
+                    registry.unblock(tool, agent, reason=reason)
+    for warning in caught:
+        if issubclass(warning.category, JournalWarning):
+            raise JournalError("The change", f"was not recorded: {warning.message}", "Make it again when it can be.")
+
+
+def _revoke(registry: ToolRegistry, grant_id: str, agent: str, tool: str, reason: str) -> None:
+    if grant_id not in registry.state.get_access(agent, tool).grants:
+        raise ValueError("There is no such grant of the two.")
+    registry.revoke(grant_id, reason=reason)
+
+
+def _read_terms(fields: Mapping[str, str], reason: str) -> GrantTerms:
+    terms = GrantTerms(
+        key=f"page:{os.urandom(8).hex()}",  # a new grant, also where the tool was taken away before
+        reason=reason,
+        expires=_read_expiry(fields.get("expires", "").strip()),
+        max_calls=_read_count(fields.get("max_calls", "").strip()),
+        delegable=fields.get("delegable") == "yes",
+    )
+    if text := fields.get("where", "").strip():
+        try:
+            where = parse_json(text)
+        except ValueError as error:
+            raise ValueError(f"The bounds are not JSON: {error}.") from error
+        if not isinstance(where, dict):
+            raise ValueError('The bounds are not a JSON object, such as {"amount": {"maximum": 100}}.')
+        terms["where"] = where
+    return terms
+
+
+def _read_expiry(text: str) -> datetime | timedelta | None:
+    if not text:
+        return None
+    try:
+        expires = parse_time(text) or parse_span(text)
+    except OverflowError as error:
+        raise ValueError("The expiry is too far away.") from error
+    if expires is None:
+        raise ValueError(f"The expiry is not a time; write {TIME_HELP}.")
+    return expires
+
+
+def _read_count(text: str) -> int | None:
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and 0 < len(text) < 12 and 0 < int(text) <= _MAX_CALLS):
+        raise ValueError(f"The number of calls is not a number from 1 to {_MAX_CALLS:,}.")
+    return int(text)

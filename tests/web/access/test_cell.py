@@ -1,0 +1,213 @@
+"""The page of an agent and a tool: every rule, and the forms that change access; viewers, stale and wrong forms."""
+
+# Tests of: cell, changes
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx
+import pytest
+from web_access_rig import AccessServer, fill_registry, read_form, serve_access
+
+from praval_tools import ToolRegistry
+from praval_tools.report.event_text import describe_event
+
+CELL = "/matrix/cell?agent=intern&tool=pay"
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Iterator[ToolRegistry]:
+    """A typical program."""
+    with ToolRegistry(journal=tmp_path / "runs.db") as registry:
+        fill_registry(registry)
+        yield registry
+
+
+@pytest.fixture
+def server(registry: ToolRegistry, tmp_path: Path) -> Iterator[AccessServer]:
+    """Its server."""
+    with serve_access(tmp_path / "runs.db", registry) as server:
+        yield server
+
+
+@pytest.fixture
+def client(server: AccessServer) -> Iterator[httpx.Client]:
+    """An operator's client."""
+    with server.open_client() as client:
+        yield client
+
+
+def send(client: httpx.Client, act: str, url: str = CELL, **fields: str) -> httpx.Response:
+    """Send the form of a page."""
+    return client.post("/matrix/change", data={**read_form(client.get(url).text, act), **fields})
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Wait for what another process learns several times a second."""
+    deadline = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+class TestRules:
+    def test_every_rule_is_there_in_order(self, client: httpx.Client, registry: ToolRegistry) -> None:
+        """As `explain` says it, with what would change it as a command."""
+        page = client.get(CELL).text
+        rules = re.findall(r'<th scope="row">(?:<b>)?([a-z]+)', page)
+        assert [tried.rule for tried in registry.explain("intern", "pay").tried] == rules
+        assert "praval-tools assign pay intern" in page
+
+    def test_an_unknown_tool_is_not_found(self, client: httpx.Client) -> None:
+        """Similar names are proposed, and nothing can be changed."""
+        answer = client.get("/matrix/cell?agent=intern&tool=payy")
+        assert 404 == answer.status_code
+        assert "pay" in answer.text and "/matrix/change" not in answer.text
+        assert 404 == client.get("/matrix/cell?agent=&tool=pay").status_code
+        assert 404 == client.get(f"/matrix/cell?agent={quote('a:<b>')}&tool=pay").status_code
+
+
+class TestChanges:
+    def test_a_grant_with_all_its_terms(self, client: httpx.Client, registry: ToolRegistry) -> None:
+        """Bounds, expiry, count, reason; who granted it is in the journal."""
+        answer = send(
+            client, "grant", where='{"amount": {"maximum": 100}}', expires="2h", max_calls="3", delegable="yes",
+            reason="month's end",
+        )  # fmt: skip
+        assert 303 == answer.status_code
+        (grant,) = registry.grants(tool="pay", agent="intern")
+        assert (3, {"amount": {"maximum": 100}}, True) == (grant.max_calls, grant.where, grant.delegable)
+        assert grant.expires is not None and grant.made is not None
+        assert 7200 == round((grant.expires - grant.made).total_seconds())
+        assert "by olga: month's end" == grant.reason
+        page = client.get(answer.headers["location"]).text
+        assert "Granted." in page and "3 of 3" in page and "by olga: month" in page
+
+    def test_each_change_is_journaled_with_who_made_it(
+        self, client: httpx.Client, registry: ToolRegistry, server: AccessServer
+    ) -> None:
+        """Grant, revoke, take away, block, lift: one after the other."""
+        for act in ("grant", "revoke", "grant", "remove", "block", "lift"):
+            before = registry.state
+            answer = send(client, act, reason=f"for {act}")
+            assert 303 == answer.status_code, answer.text
+            assert before is not registry.state
+        changes = [record.event for record in server.journal.read() if hasattr(record.event, "reason")]
+        texts = [describe_event(event) for event in changes]
+        made = [(text.action, text.reason.rpartition(": by")[2] or text.reason) for text in texts]
+        assert ["assigned", "grant revoked", "assigned", "unassigned", "blocked", "unblocked"] == [
+            action for action, _ in made
+        ]
+        assert all("olga: for " in reason for _, reason in made)
+        assert all("operator" == text.actor for text in texts)
+
+    def test_another_process_sees_it(self, client: httpx.Client, tmp_path: Path) -> None:
+        """The same journal, opened by the program itself."""
+        with ToolRegistry(journal=tmp_path / "runs.db") as program:
+            fill_registry(program)
+            assert not program.explain("intern", "pay").allowed
+            for act, rule in (("grant", "granted"), ("block", "blocked")):
+                assert 303 == send(client, act).status_code
+                wait_until(lambda rule=rule: rule == program.explain("intern", "pay").rule)  # type: ignore[misc]
+
+    def test_a_tool_is_granted_again_after_it_was_taken_away(
+        self, client: httpx.Client, registry: ToolRegistry
+    ) -> None:
+        """A grant of the page is a new one."""
+        for act in ("grant", "remove", "grant"):
+            assert 303 == send(client, act).status_code
+        assert registry.explain("intern", "pay").allowed
+
+    def test_the_first_of_two_grants_is_revoked(self, client: httpx.Client, registry: ToolRegistry) -> None:
+        """The button is that of its grant."""
+        first, second = registry.grant("pay", "intern", max_calls=1), registry.grant("pay", "intern", max_calls=2)
+        assert 303 == send(client, "revoke").status_code
+        assert [second.id] == [grant.id for grant in registry.grants(tool="pay")]
+        assert first.id not in client.get(CELL).text
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("fields", "text"),
+        [
+            ({"where": "{"}, "bounds are not JSON"),
+            ({"where": "[1]"}, "not a JSON object"),
+            ({"where": '{"amount": 1, "amount": 2}'}, "twice"),
+            ({"where": '{"no_such": {}}'}, "no_such"),
+            ({"max_calls": "0"}, "number of calls"),
+            ({"max_calls": "1e9"}, "number of calls"),
+            ({"expires": "soon"}, "not a time"),
+            ({"expires": "2020-01-01"}, ""),
+            ({"expires": "999999999w"}, ""),
+            ({"act": "destroy"}, "nothing that can be done"),
+            ({"act": "revoke", "grant": "unknown"}, "no such grant"),
+        ],
+    )
+    def test_a_wrong_form_changes_nothing(
+        self, client: httpx.Client, registry: ToolRegistry, fields: dict[str, str], text: str
+    ) -> None:
+        """What is wrong is said."""
+        before = registry.state.access_by_agent
+        answer = client.post("/matrix/change", data={**read_form(client.get(CELL).text, "grant"), **fields})
+        assert 400 == answer.status_code
+        assert text in answer.text and "Nothing was changed" in answer.text
+        assert before == registry.state.access_by_agent
+
+    def test_a_viewer_gets_no_form_and_may_send_none(self, server: AccessServer, registry: ToolRegistry) -> None:
+        """Also one that an operator's page had."""
+        with server.open_client() as operator, server.open_client("viewer") as viewer:
+            fields = read_form(operator.get(CELL).text, "grant")
+            assert "<form" not in viewer.get(CELL).text
+            assert 403 == viewer.post("/matrix/change", data={**fields, "token": "token-of-viewer"}).status_code
+            assert 403 == operator.post("/matrix/change", data={**fields, "token": "forged"}).status_code
+            assert 405 == operator.get("/matrix/change").status_code
+        assert [] == registry.grants()
+
+    @pytest.mark.parametrize("act", ["grant", "block", "remove", "lift", "revoke"])
+    def test_a_stale_form_changes_nothing(
+        self, client: httpx.Client, registry: ToolRegistry, server: AccessServer, act: str
+    ) -> None:
+        """Somebody else was faster."""
+        registry.grant("pay", "intern", key="old")
+        if act == "lift":
+            registry.block("pay", "intern")
+        fields = read_form(client.get(CELL).text, act)
+        with server.open_client("pia") as other:
+            assert 303 == send(other, "lift" if act == "lift" else "block").status_code
+        before = registry.state.access_by_agent
+        answer = client.post("/matrix/change", data=fields)
+        assert 409 == answer.status_code
+        assert "has changed since" in answer.text and "Nothing was changed" in answer.text
+        assert before == registry.state.access_by_agent
+
+    def test_a_change_of_another_process_makes_a_form_stale(self, client: httpx.Client, tmp_path: Path) -> None:
+        """Also one that this process does not know of yet."""
+        fields = read_form(client.get(CELL).text, "grant")
+        with ToolRegistry(journal=tmp_path / "runs.db") as program:
+            fill_registry(program)
+            program.block("pay", "intern")
+        assert 409 == client.post("/matrix/change", data=fields).status_code
+
+    def test_calls_and_changes_of_others_make_no_form_stale(self, client: httpx.Client, registry: ToolRegistry) -> None:
+        """A busy program can be operated."""
+        registry.grant("pay", "intern", max_calls=5)
+        fields = read_form(client.get(CELL).text, "block")
+        registry.agent("intern").tools.call("pay", to="bob", amount=1)
+        registry.grant("clock", "clerk")
+        assert 303 == client.post("/matrix/change", data=fields).status_code
+
+    def test_a_program_without_a_journal_is_not_changed(self, tmp_path: Path) -> None:
+        """The change would end with the page."""
+        with ToolRegistry() as registry:
+            fill_registry(registry)
+            with serve_access(tmp_path / "runs.db", registry) as server, server.open_client() as client:
+                page = client.get(CELL).text
+                assert "<form" not in page and "no journal that lasts" in page
+                fields = {"act": "grant", "agent": "intern", "tool": "pay", "token": "token-of-olga", "revision": ""}
+                assert 409 == client.post("/matrix/change", data=fields).status_code
+            assert [] == registry.grants()
