@@ -21,7 +21,7 @@ $(READY): $(INSTALLED)
 	    pytest pytest-xdist hypothesis mypy ruff import-linter build hatchling hatch-fancy-pypi-readme mkdocs-material 'mkdocstrings[python]' \
 	    pydantic numpy openai anthropic google-genai mcp praval PyYAML watchfiles \
 	    httpx fastapi starlette uvicorn python-multipart pydantic-ai-slim langchain langgraph openai-agents 'psycopg[binary]' \
-	    opentelemetry-sdk opentelemetry-exporter-prometheus
+	    opentelemetry-sdk opentelemetry-exporter-prometheus 'celery[redis]' cryptography
 	@$(PIP) pyright || echo "pyright cannot be installed here: the test of the stubs with it is skipped."
 	@$(PIP) fastmcp || echo "fastmcp cannot be installed here: the tests with its servers are skipped."
 	@$(PIP) playwright || echo "playwright cannot be installed here: the tests in a browser are skipped."

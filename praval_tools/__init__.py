@@ -145,6 +145,12 @@ def _import_opentelemetry() -> ModuleType:
     return opentelemetry
 
 
+def _import_worker_engine() -> ModuleType:
+    from praval_tools.integrations.celery import engine
+
+    return engine
+
+
 def _import_remote_call() -> ModuleType:
     from praval_tools.execution.engines import remote_call
 
@@ -184,7 +190,8 @@ _LAZY_NAMES: dict[str, Callable[[], ModuleType]] = {
 set_plugin_loader(lambda registry: _import_loader().load_at_first_lookup(registry))
 set_mcp_connector(lambda *arguments: _import_mcp_client().register_mcp(*arguments))
 set_openapi_preparer(lambda *arguments: _import_openapi().prepare_openapi(*arguments))
-set_remote_submitter(lambda run: _import_remote_call().submit_remote_call(run))
+set_remote_submitter("process", lambda run: _import_remote_call().submit_remote_call(run))
+set_remote_submitter("celery", lambda run: _import_worker_engine().submit_worker_call(run))
 set_telemetry_maker(lambda **options: _import_opentelemetry().get_shared_telemetry(**options))
 
 set_configuration_loaders(

@@ -56,6 +56,7 @@ COMMANDS = {
     "report": ("report.command", "Write what happened as a page for the browser, for any journal."),
     "runs": ("runs", "List the runs; show one, resolve its calls in doubt."),
     "journal": ("journal", "Show where the journal is and what it holds; delete old events."),
+    "worker": ("worker", "Run the tools of owners for processes of any machine."),
     "db": ("db", "Make or upgrade the tables of a journal's database; show their version."),
     "stats": ("stats", "Show how often each tool is used, and how its calls end."),
     "mcp": ("mcp", "Serve an agent's tools to MCP clients."),

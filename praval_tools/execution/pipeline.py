@@ -158,7 +158,7 @@ def _decide(runtime: Runtime, progress: CallProgress, state: AccessState) -> Too
     """Return the call as it may run in *state*, with the approval that it needs; or the result that refuses it."""
     call, principal = progress.call, progress.principal
     prepaid = progress.spent_grants | progress.stored_grants
-    resolution = _resolve_access(runtime, RecordsBeforeSpending(state, prepaid) if prepaid else state, call, principal)
+    resolution = resolve_call_access(runtime, RecordsBeforeSpending(state, prepaid) if prepaid else state, call, principal)
     if resolution.refusal is not None:
         if resolution.refusal.rule == "definition" and resolution.record is not None:
             return _build_definition_error_result(call, resolution.record.tool, resolution.refusal)
@@ -288,9 +288,10 @@ def _activate_caller(runtime: Runtime, principal: Principal | None) -> AbstractC
     )
 
 
-def _resolve_access(
+def resolve_call_access(
     runtime: Runtime, state: AccessRecords, call: ToolCall, principal: Principal | None
 ) -> AccessResolution:
+    """Return what permits or refuses a call in *state*; for nobody in particular, the operator calls."""
     name = call.name if isinstance(call.name, str) else shorten_repr(call.name)
     now = runtime.clock.now()
     if principal is not None:

@@ -68,3 +68,11 @@ class ToolSource(Protocol):
     def close(self) -> None:
         """Take its tools out of the registry, and end the connection; safe twice."""
         ...
+
+
+class RemoteEngine(Protocol):
+    """Runs functions on workers of other machines."""
+
+    def close(self) -> None:
+        """End what speaks to the workers; safe to call twice."""
+        ...

@@ -40,7 +40,7 @@ from praval_tools.execution.exclusive import ExclusiveGate
 from praval_tools.execution.hooks import NO_HOOKS, CallHooks
 from praval_tools.execution.in_flight import InFlightCounter, InFlightCounters, wait_until_none
 from praval_tools.execution.limits import Limits
-from praval_tools.execution.protocols import Dispatcher, ToolSource
+from praval_tools.execution.protocols import Dispatcher, RemoteEngine, ToolSource
 from praval_tools.forks import handle_forks
 from praval_tools.names import OPERATOR, describe_error, describe_registry, has_type
 from praval_tools.schema.json_input import MAX_BYTES
@@ -52,11 +52,17 @@ from praval_tools.tools.tool import AnyTool
 if TYPE_CHECKING:
     from praval_tools.execution.engines.processes import ProcessEngine
 
+BROKER_SCHEMES = ("amqp://", "amqps://", "redis://", "rediss://")
 _METADATA_OPTIONS = ("strict_arguments", "timeout", "retries", "errors", "max_result_size", "engine")
 _MAX_RETRY_WAIT = 86_400
 _MAX_PROCESSES = 1_024
 _INNER_ERRORS = (ToolExecutionError, ToolArgumentsError)
 """Errors of the calls that a tool makes: their texts hold what only the tool should see."""
+
+
+def is_broker_url(value: object) -> bool:
+    """Tell whether *value* is the URL of a broker that workers listen to: RabbitMQ or Redis."""
+    return isinstance(value, str) and value.startswith(BROKER_SCHEMES)
 
 
 class RegistryOptions(msgspec.Struct, frozen=True):
@@ -75,6 +81,7 @@ class RegistryOptions(msgspec.Struct, frozen=True):
     warn_run_events: int = 10_000
     max_run_events: int = 50_000
     processes: int | None = None
+    broker: str | None = None
 
     def __post_init__(self) -> None:
         values = {name: getattr(self, name) for name in _METADATA_OPTIONS}
@@ -83,6 +90,8 @@ class RegistryOptions(msgspec.Struct, frozen=True):
             wrong.append(f"refusals: {self.refusals!r} is neither 'tell' nor 'hide'")
         if type(self.retry_wait) not in (int, float) or not 0 <= self.retry_wait <= _MAX_RETRY_WAIT:
             wrong.append(f"retry_wait: {self.retry_wait!r} is not a number of seconds from 0 to {_MAX_RETRY_WAIT:,}")
+        if self.broker is not None and not is_broker_url(self.broker):  # it may hold a password: not repeated
+            wrong.append(f"broker: it begins with none of {', '.join(BROKER_SCHEMES)}")
         limits = (("max_argument_bytes", None), ("warn_run_events", None), ("max_run_events", None))
         for name, most in (*limits, ("max_argument_depth", MAX_DEPTH), ("processes", _MAX_PROCESSES)):
             value = getattr(self, name)
@@ -111,6 +120,7 @@ class Runtime:
         """The recorded calls whose start is written, or about to be, and whose result is not."""
         self.threads = ThreadEngine()
         self.processes: ProcessEngine | None = None  # made for the first call that needs it
+        self.workers: RemoteEngine | None = None  # so is this one
         self.background_loop = BackgroundLoop()
         # a new state object sends every fast path to the pipeline, which waits for the exclusive call
         self.exclusive_gate = ExclusiveGate(self.in_flight, store.invalidate_snapshots, registry, options.timeout)
@@ -232,8 +242,9 @@ class Runtime:
         store.invalidate_snapshots()
         self._wait_for_calls(self.options.timeout)
         self.threads.close()
-        if self.processes is not None:
-            self.processes.close()
+        for engine in (self.processes, self.workers):
+            if engine is not None:
+                engine.close()
         for source in list(self.sources.values()):
             source.close()
         self.background_loop.close()

@@ -66,7 +66,8 @@ class ToolRegistry(ToolCatalogue, ConfiguredByFiles, ConnectedToSources, Observe
         retry_wait: Seconds before the first of them; doubled each time, give or take a quarter.
         errors: `masked` hides the messages of unexpected exceptions from models.
         max_result_size: Characters of a result that a model sees.
-        engine: Where tools run: `inline`, `thread`, `process`; None: chosen by the call.
+        engine: Where tools run: `inline`, `thread`, `process`, `celery`; None: chosen by the call.
+        broker: Of the engine `celery`: the URL of the RabbitMQ or Redis that its workers listen to.
         processes: How many functions the processes of this registry run at once; None: one for each processor.
         refusals: `hide` answers *unknown* for every refusal.
         max_argument_bytes: How long the arguments may be as JSON text.
@@ -104,10 +105,11 @@ class ToolRegistry(ToolCatalogue, ConfiguredByFiles, ConnectedToSources, Observe
         warn_run_events: int = 10_000,
         max_run_events: int = 50_000,
         telemetry: TracerFactory | bool | None = None,
+        broker: str | None = None,
     ) -> None:
         options = RegistryOptions(
             strict_arguments, timeout, retries, errors, max_result_size, engine, refusals, max_argument_bytes,
-            max_argument_depth, retry_wait, warn_run_events, max_run_events, processes,
+            max_argument_depth, retry_wait, warn_run_events, max_run_events, processes, broker,
         )  # fmt: skip
         self._initialize(name, clock if clock is not None else SystemClock(), options)
         self._journal = JournalAttachment(self._runtime, durability=durability, errors=journal_errors, secrets=secrets)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
+from functools import partial
 from queue import SimpleQueue
 
 from msgspec.structs import replace
@@ -142,21 +144,10 @@ class _Worker:
 
     def _run_call(self, request: RunCall) -> FunctionEnded:
         call, implementation = request.call, self._implementations[request.call.function]
-        tool, principal = call.function.tool, call.principal
-        scope = FrameScope(self._registry, principal, OPERATOR if principal is None else principal.agent, tool)
-        arguments = unpack_value(call.arguments)
-        frame = make_frame(scope, arguments, replace(call.call, arguments=arguments))
         is_default = nullcontext() if not call.is_of_default_registry else use_registry(self._registry)
-        try:
-            is_served = self._forwarder.serve(request.number, is_traced=bool(call.trace))
-            with is_served, is_default, activate_trace_context(call.trace), activate_frame(frame):
-                keywords = bind_arguments(call, implementation, arguments)
-                context = self._make_context(request, frame)
-                keywords |= dict.fromkeys(implementation.context_parameters, context)
-                value = _run_function(implementation, keywords, tool)
-                return FunctionEnded(request.number, encode_return_value(implementation, tool, value))
-        except BaseException as error:  # the tool seam: whatever it raises goes to the other process
-            return FunctionEnded(request.number, error=describe_remote_error(tool, error))
+        with self._forwarder.serve(request.number, is_traced=bool(call.trace)), is_default:
+            make_context = partial(self._make_context, request)
+            return run_function(call, implementation, self._registry, make_context, request.number)
 
     def _make_context(self, request: RunCall, frame: Frame) -> ToolContext[None]:
         number, call, principal = request.number, request.call, request.call.principal
@@ -176,6 +167,34 @@ class _Worker:
     def _report(self, frame: Frame, report: ReportProgress | WriteLog) -> None:
         if not frame[ENDED] and os.getpid() == self._process_id:
             self._channel.send(report)
+
+
+def run_function(
+    call: DescribedCall, implementation: ToolImplementation, registry: ToolRegistry,
+    make_context: Callable[[Frame], ToolContext[None]], number: int,
+) -> FunctionEnded:  # fmt: skip
+    """
+    Run the function of a call in this process; return how it ended, whatever it did.
+
+    Args:
+        call: The call, as it was admitted.
+        implementation: What is run.
+        registry: What the function finds as the registry of its call.
+        make_context: Returns what the function gets where it asks for a `ToolContext`.
+        number: That of the answer.
+    """
+    tool, principal = call.function.tool, call.principal
+    try:
+        scope = FrameScope(registry, principal, OPERATOR if principal is None else principal.agent, tool)
+        arguments = unpack_value(call.arguments)
+        frame = make_frame(scope, arguments, replace(call.call, arguments=arguments))
+        with activate_trace_context(call.trace), activate_frame(frame):
+            keywords = bind_arguments(call, implementation, arguments)
+            keywords |= dict.fromkeys(implementation.context_parameters, make_context(frame))
+            value = _enter_function(implementation, keywords, tool)
+            return FunctionEnded(number, encode_return_value(implementation, tool, value))
+    except BaseException as error:  # the tool seam: whatever it raises goes to the other process
+        return FunctionEnded(number, error=describe_remote_error(tool, error))
 
 
 def bind_arguments(call: DescribedCall, implementation: ToolImplementation, arguments: Arguments) -> Arguments:
@@ -199,7 +218,7 @@ def bind_arguments(call: DescribedCall, implementation: ToolImplementation, argu
     raise ToolError("A class of its parameters makes other values here than those that were judged, so it did not run.")
 
 
-def _run_function(implementation: ToolImplementation, keywords: Arguments, tool: str) -> object:
+def _enter_function(implementation: ToolImplementation, keywords: Arguments, tool: str) -> object:
     value = implementation.function(**keywords)
     if not implementation.signature.is_async:
         return complete_value(value, tool)

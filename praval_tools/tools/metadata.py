@@ -35,7 +35,7 @@ RiskLevel = Literal["low", "medium", "high", "critical"]
 Speed = Literal["instant", "fast", "medium", "slow"]
 Safety = Literal["native", "sandboxed", "external"]
 ErrorStyle = Literal["message", "masked"]
-Engine = Literal["inline", "thread", "process"]
+Engine = Literal["inline", "thread", "process", "celery"]
 
 _TEXT_FIELDS: Final = ("version", "author", "approval_reason", "title")
 _BOOL_FIELDS: Final = ("shared", "requires_approval", "concurrency_safe", "private")
@@ -431,7 +431,7 @@ def _check_engine(value: object) -> str | None:
     """A plugin's engine has a dot in its name, so that a misspelled name of a built-in one is an error here."""
     if isinstance(value, str) and _PLUGIN_ENGINE_NAME.fullmatch(value):
         return None
-    problem = _make_choice_check("inline", "thread", "process")(value)
+    problem = _make_choice_check("inline", "thread", "process", "celery")(value)
     return f"{problem}, nor a plugin's engine, like 'acme.pool'" if problem and "mean" not in problem else problem
 
 

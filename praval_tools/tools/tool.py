@@ -450,8 +450,8 @@ def _build_metadata(
     else:
         if metadata.shared and metadata.private:
             problems.append("shared and private contradict each other; drop one of them")
-        if metadata.engine == "process" and (problem := site.address_problem) is not None:
-            problems.append(f"engine='process' cannot run it: {problem}")
+        if metadata.engine in ("process", "celery") and (problem := site.address_problem) is not None:
+            problems.append(f"engine={metadata.engine!r} cannot run it: {problem}")
         return metadata
     return None
 

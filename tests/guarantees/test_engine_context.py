@@ -23,7 +23,7 @@ class TestPlace:
     def test_is_where_the_engine_says(self, home: Home) -> None:
         """In this thread, in another one, or in another process."""
         process, thread = home.ann.call("place")
-        here = {"inline": (True, True), "thread": (True, False), "process": (False, False)}[home.engine]
+        here = {"inline": (True, True), "thread": (True, False)}.get(home.engine, (False, False))
         assert here == (process == os.getpid(), (process, thread) == (os.getpid(), threading.get_ident()))
 
     @pytest.mark.parametrize("engine", ENGINES)
@@ -60,7 +60,8 @@ class TestContext:
             pytest.skip("there are runs in a journal only")
         with home.registry.run("nightly"):
             assert "nightly" == home.ann.call("who")[3]
-            assert "nightly" == home.ann.call("call_other", name="who")[3]
+            inner = home.ann.call("call_other", name="who")[3]
+            assert inner == (None if home.engine == "celery" else "nightly")  # a worker's calls are in no run
 
     def test_of_a_delegated_call(self, home: Home) -> None:
         """So are those on whose behalf the agent calls."""
@@ -136,6 +137,8 @@ class TestCallsFromInside:
 
     def test_are_judged_by_the_state_of_the_registry(self, home: Home) -> None:
         """A policy that is added while nobody looks, and a tool that is disabled later, count."""
+        if home.engine == "celery":
+            pytest.skip("a worker has the policies of its own program")
         remove = home.registry.add_policy(lambda agent, tool, arguments: "not now" if tool.name == "place" else None)
         refused = home.ann.call("catch", name="place")
         remove()
@@ -180,9 +183,7 @@ class TestStepsAround:
 
     def test_an_approver_may_edit_the_arguments(self, home: Home) -> None:
         """What was approved is what the function gets."""
-        home.registry.tool("asked", shared=True, requires_approval=True, engine=home.engine, replace=True)(
-            engine_tools.add
-        )
+        home.declare("asked", engine_tools.add, requires_approval=True)
         home.registry.set_approval_handler(lambda request: Allow({"x": request.arguments["x"] * 10}))
         assert [32, 52] == [home.execute("asked", x=3).result, home.aexecute("asked", x=5).result]
         home.registry.set_approval_handler(None)
@@ -198,9 +199,7 @@ class TestStepsAround:
 
     def test_a_tool_that_must_run_alone_does(self, home: Home, file: Path) -> None:
         """No other call of the registry is inside meanwhile."""
-        home.registry.tool("alone", shared=True, concurrency_safe=False, engine=home.engine, replace=True)(
-            engine_tools.note_slowly
-        )
+        home.declare("alone", engine_tools.note_slowly, concurrency_safe=False)
         call = ToolCall("1", "alone", {"path": str(file), "seconds": 0.1}, "ann")
         results = [one.result for one in home.registry.execute_batch([call, call, call])]
         assert [2, 4, 6] == results

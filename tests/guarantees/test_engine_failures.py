@@ -56,7 +56,7 @@ class TestErrors:
 
     def test_that_are_masked(self, home: Home) -> None:
         """Where errors are masked, a model sees an id, and what was raised on purpose."""
-        home.registry.tool("masked", shared=True, errors="masked", engine=home.engine, replace=True)(engine_tools.fail)
+        home.declare("masked", engine_tools.fail, errors="masked")
         result = home.execute("masked", kind="value")
         assert ("not so" in str(result.error), "error id" in str(result.error)) == (False, True)
         assert "later" in str(home.execute("masked", kind="retry").error)
@@ -126,9 +126,8 @@ class TestTimeouts:
         """Declares a tool that takes longer than it may; returns its name."""
 
         def declare(**options: Any) -> str:
-            options = {"timeout": 0.2, "shared": True, "engine": home.engine, "replace": True, **options}
-            home.registry.tool("slow", **options)(engine_tools.note_slowly)
-            home.registry.tool("slow_later", **options)(engine_tools.note_later)
+            home.declare("slow", engine_tools.note_slowly, **{"timeout": 0.2, **options})
+            home.declare("slow_later", engine_tools.note_later, **{"timeout": 0.2, **options})
             return "slow"
 
         return declare
@@ -139,7 +138,7 @@ class TestTimeouts:
         slow()
         result = home.execute(name, path=str(file), seconds=0.6)
         assert (Outcome.TIMEOUT, 1) == (result.outcome, result.attempts)
-        still_runs = name == "slow" and home.engine != "process"
+        still_runs = name == "slow" and not home.is_remote
         assert still_runs is ("may still be running" in str(result.error))
         assert Outcome.TIMEOUT is home.aexecute(name, path=str(file), seconds=0.6).outcome
         with pytest.raises(ToolTimeoutError):

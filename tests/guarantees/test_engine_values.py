@@ -72,7 +72,7 @@ class TestJudgedArguments:
     def test_of_a_class_that_differs_in_each_process(self, home: Home, judged: list[Any]) -> None:
         """Where the other process makes another value of the class, nothing runs."""
         result = home.execute("take_unsteady", unsteady={"amount": 1})
-        if home.engine == "process":
+        if home.is_remote:
             assert (Outcome.TOOL_ERROR, True) == (result.outcome, "judged" in str(result.error))
         else:
             assert judged[-1]["unsteady"]["amount"] == result.result == 1 + os.getpid()
@@ -91,7 +91,7 @@ class TestResults:
         """JSON values come back as they are; others equal, or as a replay gives them where another process ran them."""
         value, result = LOOSE[kind], home.execute("give_loose", kind=kind)
         assert Outcome.OK is result.outcome
-        if home.engine == "process" and result.result != value:
+        if home.is_remote and result.result != value:
             assert replay(kind) == result.result
         else:
             assert (value, type(value)) == (result.result, type(result.result))
@@ -104,7 +104,7 @@ class TestResults:
     def test_that_have_no_json_form(self, home: Home) -> None:
         """They are an error that names the type, where they are recorded or come from another process."""
         result = home.execute("give_thing")
-        if home.store == "none" and home.engine != "process":
+        if home.store == "none" and not home.is_remote:
             assert isinstance(result.result, type(threading.Lock()))
         else:
             assert (Outcome.TOOL_ERROR, True) == (result.outcome, "lock" in str(result.error))

@@ -12,11 +12,15 @@ import engine_tools
 import pytest
 from attrs import frozen
 from store_rig import make_location
+from worker_rig import start_worker
 
 from praval_tools import ToolCall, ToolRegistry, ToolResult
 
 ENGINES = ("inline", "thread", "process")
+"""The engines of one machine, which need nothing."""
 STORES = ("none", "memory", "sqlite", "postgres")
+HOMES = (*((engine, store) for engine in ENGINES for store in STORES), ("redis", "sqlite"), ("rabbitmq", "postgres"))
+"""What the contract is tested on; an engine that is the name of a broker is Celery with that broker."""
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "note_and_fail": {"retries": 2, "retry_on": [engine_tools.Own]},
@@ -33,11 +37,22 @@ class Home:
     engine: str
     store: str
     registry: ToolRegistry
+    owner: str | None = None
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether functions run in other processes, which are killed at a time-out."""
+        return self.engine in ("process", "celery")
 
     @property
     def ann(self) -> Any:
         """The agent."""
         return self.registry.agent("ann")
+
+    def declare(self, name: str, function: Callable[..., Any], **options: Any) -> None:
+        """Declare a tool anew; a worker has those of `worker_app`."""
+        options = {"shared": True, "owned_by": self.owner, "engine": self.engine, "replace": True, **options}
+        self.registry.tool(name, **options)(function)
 
     def execute(self, name: str, **arguments: Any) -> ToolResult:
         """Run a call of ann's from sync code."""
@@ -57,13 +72,13 @@ def list_functions() -> list[Callable[..., Any]]:
     ]
 
 
-def make_registry(engine: str, journal: object = None, **options: Any) -> ToolRegistry:
+def make_registry(engine: str, journal: object = None, owner: str | None = None, **options: Any) -> ToolRegistry:
     """Return a registry in which ann may call each function of the module of tools, on *engine*."""
     registry = ToolRegistry(journal=journal, retry_wait=0, processes=2, **options)
     for function in list_functions():
-        given = {"engine": engine, **OPTIONS.get(function.__name__, {})}
+        given = {"engine": engine, "owned_by": owner, **OPTIONS.get(function.__name__, {})}
         if given["engine"] is None:
-            given["engine"] = "thread" if engine == "process" else engine
+            given["engine"] = "thread" if engine in ("process", "celery") else engine
         registry.tool(function.__name__, shared=True, **given)(function)
     return registry
 
@@ -80,13 +95,25 @@ def make_journal(store: str, folder: Path) -> Iterator[object]:
         yield where
 
 
-@pytest.fixture(scope="module", params=[(engine, store) for engine in ENGINES for store in STORES], ids="-".join)
+@contextmanager
+def open_home(engine: str, store: str, folder: Path) -> Iterator[Home]:
+    """Yield a registry of this engine with this store; of Celery, with a worker that runs its tools."""
+    with make_journal(store, folder) as journal:
+        if engine in ENGINES:
+            with make_registry(engine, journal) as registry:
+                yield Home(engine, store, registry)
+            return
+        with start_worker(engine, str(journal), folder) as worker:
+            with make_registry("celery", journal, worker.owner, broker=worker.broker) as registry:
+                yield Home("celery", store, registry, worker.owner)
+
+
+@pytest.fixture(scope="module", params=HOMES, ids="-".join)
 def home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     """A registry of each engine with each store."""
     engine, store = request.param
-    with make_journal(store, tmp_path_factory.mktemp(f"{engine}-{store}")) as journal:
-        with make_registry(engine, journal) as registry:
-            yield Home(engine, store, registry)
+    with open_home(engine, store, tmp_path_factory.mktemp(f"{engine}-{store}")) as home:
+        yield home
 
 
 @pytest.fixture

@@ -32,5 +32,12 @@ class WorkerLostError(EngineError):
     """The process that ran the function ended, or sent what cannot be read; nobody knows how far the function got."""
 
 
+class WorkerRefusedError(EngineError):
+    """A worker decided otherwise than this process: the function did not run."""
+
+    code: ClassVar[str] = "refused-by-worker"
+    outcome: ClassVar[Outcome] = Outcome.FORBIDDEN
+
+
 class CallTimeoutError(Exception):
     """The time of a call was over, and the process that ran it was killed."""

@@ -46,6 +46,7 @@ from praval_tools.schema.type_handler import Mismatch, Unencodable
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.function_address import get_function_address
+from praval_tools.tools.tool import AnyTool
 from praval_tools.tools.value_codec import pack_value, unpack_value
 
 
@@ -121,6 +122,30 @@ def describe_call(run: RunTool, function: DescribedFunction) -> DescribedCall:
     )  # fmt: skip
 
 
+def read_function_end(tool: AnyTool, message: FunctionEnded) -> object:
+    """
+    Return what a function returned in another process, or raise what it raised.
+
+    Raises:
+        ChannelError: Its value cannot be read.
+        CallCancelledError: An async function cancelled itself.
+    """
+    if message.error is not None:
+        error = restore_error(tool.name, message.error)
+        if tool.is_async and "asyncio.exceptions:CancelledError" in message.error.classes:
+            raise CallCancelledError from error
+        raise error
+    try:
+        value = unpack_value(message.value)
+    except (ValueError, RecursionError) as error:
+        raise ChannelError(f"a value that cannot be read: {error}") from error
+    try:
+        with activate_tool_frame(tool.name):  # classes of its return hint may run code of their own
+            return tool.implementation.compiled.decode_result(value)
+    except Mismatch:  # its classes make another value of it: stays JSON, as a recorded one does
+        return value
+
+
 class _RemoteCall:
     """The conversation about one call with the process that runs its function."""
 
@@ -146,7 +171,7 @@ class _RemoteCall:
             process.channel.send(RunCall(self._number, self._described), self._deadline)
             while not isinstance(message := self._receive(), FunctionEnded):
                 self._serve(message)
-            return self._take_end(message)
+            return read_function_end(self._run.tool, message)
         except TimeoutError as error:
             if type(message) is FunctionEnded:
                 raise
@@ -172,23 +197,6 @@ class _RemoteCall:
                 raise ChannelError("an answer that nobody asked for")
             if message.number == self._number:
                 return message
-
-    def _take_end(self, message: FunctionEnded) -> object:
-        tool = self._run.tool
-        if message.error is not None:
-            error = restore_error(tool.name, message.error)
-            if tool.is_async and "asyncio.exceptions:CancelledError" in message.error.classes:
-                raise CallCancelledError from error
-            raise error
-        try:
-            value = unpack_value(message.value)
-        except (ValueError, RecursionError) as error:
-            raise ChannelError(f"a value that cannot be read: {error}") from error
-        try:
-            with activate_tool_frame(tool.name):  # classes of its return hint may run code of their own
-                return tool.implementation.compiled.decode_result(value)
-        except Mismatch:  # its classes make another value of it: stays JSON, as a recorded one does
-            return value
 
     def _serve(self, message: CallReport) -> None:
         if isinstance(message, ReportProgress):

@@ -1,42 +1,55 @@
-"""Selects the engine of a call, threads or processes of the registry or an engine of a plugin, and submits it there."""
+"""Selects the engine of a call, threads, processes or workers of the registry or an engine of a plugin, and submits it there."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final
 
+from praval_tools.errors import MissingExtraError
 from praval_tools.execution.effects import RunTool
-from praval_tools.execution.engines.errors import EngineError, UnknownEngineError
+from praval_tools.execution.engines.errors import EngineError, UnknownEngineError, UnreachableFunctionError
 from praval_tools.execution.engines.jobs import Job
 from praval_tools.execution.plugin_code import run_as_owner
 from praval_tools.execution.runtime import Runtime
 from praval_tools.names import describe_error, shorten_repr
 
-_remote_submitters: Final[list[Callable[[RunTool], Job]]] = []
+REMOTE_ENGINES: Final = ("process", "celery")
+"""The engines that run functions in other processes: of this machine, or workers anywhere."""
+
+SERVED_OWNERS: Final[set[str | None]] = set()
+"""In a process of a worker: whose tools it runs. Their calls run in it at once; it could wait for itself for ever."""
+
+_remote_submitters: Final[dict[str, Callable[[RunTool], Job]]] = {}
 
 
-def set_remote_submitter(submit: Callable[[RunTool], Job]) -> None:
-    """Have *submit* return calls as jobs of the process engine; it imports that, which few programs need."""
-    _remote_submitters[:] = [submit]
+def set_remote_submitter(engine: str, submit: Callable[[RunTool], Job]) -> None:
+    """Have *submit* return calls as jobs of one of `REMOTE_ENGINES`; it imports that, which few programs need."""
+    _remote_submitters[engine] = submit
 
 
 def resolve_engine(runtime: Runtime, run: RunTool) -> str | None:
     """Return the engine of a call: that of the call itself, else of its tool, else of the registry."""
-    own = run.call.engine
-    return own if own is not None else run.tool.metadata.engine or runtime.options.engine
+    engine = _get_own_engine(run) or runtime.options.engine
+    return "thread" if engine == "celery" and run.tool.metadata.owned_by in SERVED_OWNERS else engine
 
 
 def stays_on_loop(runtime: Runtime, run: RunTool) -> bool:
-    """Tell whether an async tool is awaited on an event loop here: unless the call, or the tool, says `process`."""
-    own = run.call.engine if run.call.engine is not None else run.tool.metadata.engine
-    return run.tool.is_async and own != "process"
+    """Tell whether an async tool is awaited on an event loop here: unless the call, or the tool, says another process."""
+    return run.tool.is_async and (
+        _get_own_engine(run) not in REMOTE_ENGINES or resolve_engine(runtime, run) not in REMOTE_ENGINES
+    )
+
+
+def _get_own_engine(run: RunTool) -> str | None:
+    """Return the engine that the call names, else its tool."""
+    return run.call.engine if run.call.engine is not None else run.tool.metadata.engine
 
 
 def submit_call(runtime: Runtime, run: RunTool) -> Job:
-    """Return the call as a job of its engine: the threads or processes of the registry, or a plugin's."""
+    """Return the call as a job of its engine: the threads, processes or workers of the registry, or a plugin's."""
     name = str(resolve_engine(runtime, run))
-    if name == "process":
-        return _remote_submitters[0](run)
+    if name in REMOTE_ENGINES:
+        return _submit_remotely(name, run)
     if name in ("None", "inline", "thread"):
         return runtime.threads.submit(run.run)
     job, engine = Job(run.run), runtime.hooks.engines.get(name)
@@ -52,3 +65,12 @@ def submit_call(runtime: Runtime, run: RunTool) -> Job:
             text = describe_error(error)
         job.refuse(EngineError(f"Engine {name!r} did not take the call: {type(error).__name__}: {text}"))
     return job
+
+
+def _submit_remotely(engine: str, run: RunTool) -> Job:
+    try:
+        return _remote_submitters[engine](run)
+    except MissingExtraError as error:
+        job = Job(run.run)
+        job.refuse(UnreachableFunctionError(str(error)))
+        return job

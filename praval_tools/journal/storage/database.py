@@ -20,6 +20,9 @@ class Database(Protocol):
     list_numbers_sql: str
     """A query that returns the numbers of a JSON list, given as the parameter `numbers`."""
 
+    now_sql: str
+    """SQL of the microseconds since 1970, by the clock of the database."""
+
     max_group_rows: int
     """How many rows of events and runs `insert_group` takes."""
 
@@ -55,6 +58,9 @@ class Database(Protocol):
 
     def commit(self, connection: Connection, *, new_revision: int | None = None) -> None:
         """Make the transaction durable; with *new_revision*, others are notified that the state has changed."""
+
+    def commit_soon(self, connection: Connection) -> None:
+        """End the transaction; where the machine fails in the next moments, it may be lost."""
 
     def rollback(self, connection: Connection) -> None:
         """Undo the transaction, where there still is one."""

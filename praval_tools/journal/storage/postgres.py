@@ -176,6 +176,7 @@ class PostgresDatabase:
 
     begin_snapshot_sql = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
     list_numbers_sql = "SELECT CAST(value AS bigint) FROM json_array_elements_text(CAST(:numbers AS json)) AS value"
+    now_sql = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
     max_group_rows = 2_000
     renumbers_groups = True
 
@@ -264,6 +265,10 @@ class PostgresDatabase:
             connection.exec_driver_sql(notify, (CHANNEL_PREFIX, str(new_revision)))
         connection.exec_driver_sql("COMMIT")
         self._wait_for_log(connection)
+
+    def commit_soon(self, connection: Connection) -> None:
+        """Commit without waiting for the log; the next `commit` of any connection that has seen it does."""
+        connection.exec_driver_sql("COMMIT")
 
     def _wait_for_log(self, connection: Connection) -> None:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import datetime
@@ -16,8 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from praval_tools.errors import JournalClosedError
 from praval_tools.forks import handle_forks
 from praval_tools.journal.storage import query
-from praval_tools.journal.storage.database import Database
-from praval_tools.journal.storage.leases import RunLease, RunLeases
+from praval_tools.journal.storage.leases import RunLease
 from praval_tools.journal.storage.open_database import open_database
 from praval_tools.journal.storage.protocol import (
     Answer,
@@ -34,6 +33,7 @@ from praval_tools.journal.storage.rows import to_microseconds
 from praval_tools.journal.storage.sqlite import LOCK_TIMEOUT
 from praval_tools.journal.storage.tables import store
 from praval_tools.journal.storage.token_table import TokenTable
+from praval_tools.journal.storage.worker_calls import WorkerCallTable
 from praval_tools.journal.storage.write_requests import FutureWriteRequest, LoopBatcher, ThreadWriteRequest
 from praval_tools.journal.storage.writer import WriterThread
 
@@ -55,10 +55,12 @@ class SqlStore:
         self._writer = WriterThread(self._database, self._leases)
         self._loop_batcher = LoopBatcher(self._writer.submit)
         self.tokens = TokenTable(self._database)
+        self.worker_calls = WorkerCallTable(self._database)
         self.watch = self._leases.watch
         self._closed = False
         # also at the interpreter's end: what was submitted and not waited for is written then
-        self._finalizer = weakref.finalize(self, _close_all, self._writer, self._leases, self._database)
+        ends = (self._writer.close, self._leases.close, self.worker_calls.close, self._database.close)
+        self._finalizer = weakref.finalize(self, _close_all, ends)
         handle_forks(
             self,
             before=SqlStore._pause_for_fork,
@@ -164,13 +166,13 @@ class SqlStore:
         self._leases.reset_after_fork()
         self._writer.reset_after_fork()
         self._loop_batcher = LoopBatcher(self._writer.submit)
+        self.worker_calls.reset_after_fork()
 
 
 if TYPE_CHECKING:
     _is_a_store: type[Store] = SqlStore
 
 
-def _close_all(writer: WriterThread, leases: RunLeases, database: Database) -> None:
-    writer.close()
-    leases.close()
-    database.close()
+def _close_all(ends: Iterable[Callable[[], object]]) -> None:
+    for end in ends:
+        end()

@@ -73,6 +73,7 @@ class SqliteDatabase:
 
     begin_snapshot_sql = "BEGIN"
     list_numbers_sql = "SELECT value FROM json_each(:numbers)"
+    now_sql = "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)"
     max_group_rows = 80  # a statement is cached for each number of rows, 60 KB on average
     renumbers_groups = False
 
@@ -152,6 +153,10 @@ class SqliteDatabase:
     def commit(self, connection: Connection, *, new_revision: int | None = None) -> None:
         """Commit; other processes of this machine ask for the revision."""
         connection.exec_driver_sql("COMMIT")
+
+    def commit_soon(self, connection: Connection) -> None:
+        """Commit as always."""
+        self.commit(connection)
 
     def rollback(self, connection: Connection) -> None:
         """Undo the transaction; many errors of SQLite have done so themselves."""

@@ -92,6 +92,20 @@ leases: Final = sa.Table(
     sa.Column("token", sa.Text, nullable=False),
     sa.Column("holder", sa.Text, nullable=False),
 )
+worker_calls: Final = sa.Table(
+    "journal_worker_calls",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("request", sa.LargeBinary, nullable=False),
+    sa.Column("answer", sa.LargeBinary),
+    # how often a worker began it; the number of an attempt keeps one that came before from ending it
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("max_attempts", sa.Integer, nullable=False),
+    sa.Column("worker", sa.Text, nullable=False),
+    sa.Column("lease_until", sa.BigInteger, nullable=False),
+    sa.Column("created", sa.BigInteger, nullable=False),
+)
 
 
 class Statements:

@@ -1,0 +1,94 @@
+"""Reads from the store how far the calls are that workers run: one thread for all calls of a registry."""
+
+from __future__ import annotations
+
+import threading
+from queue import Empty, SimpleQueue
+from time import monotonic
+from typing import Final
+
+from praval_tools.errors import JournalError
+from praval_tools.journal.storage.worker_calls import CallState, CallStatus, WorkerCallTable
+
+_PAUSES: Final = ((0.1, 0.002), (2.0, 0.01), (float("inf"), 0.05))
+"""By the age of the youngest call in seconds: how long the reader pauses between two looks."""
+_PAUSE_AFTER_ERROR: Final = 0.5
+
+
+class WatchedCall:
+    """A call whose progress is looked for; `wait` hands over each change of it once."""
+
+    def __init__(self, call_id: str) -> None:
+        self.id = call_id
+        self._changes: SimpleQueue[CallStatus | None] = SimpleQueue()
+        self._last: tuple[CallState, bool] | None = None
+
+    def take(self, status: CallStatus) -> None:
+        """Take what was read, where it is news."""
+        if (status.state, status.is_lost) != self._last:
+            self._last = status.state, status.is_lost
+            self._changes.put(status)
+
+    def wake(self) -> None:
+        """End the waiting, once, without a change."""
+        self._changes.put(None)
+
+    def wait(self, seconds: float) -> CallStatus | None:
+        """Return the next change; None: there is none until *seconds* have passed, or somebody ended the waiting."""
+        try:
+            return self._changes.get(timeout=max(seconds, 0))
+        except Empty:
+            return None
+
+
+class StatusReader:
+    """
+    Reads how far calls are while somebody waits for one.
+
+    Args:
+        table: Where they are.
+    """
+
+    def __init__(self, table: WorkerCallTable) -> None:
+        self._table = table
+        self._condition = threading.Condition()
+        self._calls: dict[str, WatchedCall] = {}
+        self._is_running = False
+        self._begun = 0.0
+
+    def watch(self, call_id: str) -> WatchedCall:
+        """Look for the progress of a call from now on."""
+        watched = WatchedCall(call_id)
+        with self._condition:
+            self._calls[call_id] = watched
+            self._begun = monotonic()
+            self._condition.notify()
+            if not self._is_running:
+                self._is_running = True
+                threading.Thread(target=self._run, name="praval-tools-workers", daemon=True).start()
+        return watched
+
+    def forget(self, call_id: str) -> None:
+        """Look for it no more."""
+        with self._condition:
+            self._calls.pop(call_id, None)
+
+    def _run(self) -> None:
+        while True:
+            with self._condition:
+                if not self._calls:
+                    self._is_running = False
+                    return
+                watched = dict(self._calls)
+            try:
+                found = {status.id: status for status in self._table.read(list(watched))}
+            except JournalError:  # it may be back before the time of a call is over, which says so
+                pause = _PAUSE_AFTER_ERROR
+            else:
+                for call_id, call in watched.items():
+                    gone = CallStatus(call_id, CallState.GIVEN_UP, is_lost=True, can_run_again=False, answer=None)
+                    call.take(found.get(call_id, gone))
+                age = monotonic() - self._begun
+                pause = next(pause for limit, pause in _PAUSES if age < limit)
+            with self._condition:
+                self._condition.wait(pause)

@@ -1,0 +1,186 @@
+"""
+The program of a worker: takes calls from the queues of its owners, and runs each in a process that can be killed.
+
+Celery's main process listens to the broker, renews the leases of what its processes run, and kills what takes too long.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from celery import Task
+from celery.worker.consumer import Consumer
+from celery.worker.request import Request
+from kombu import Queue
+
+from praval_tools.errors import JournalError, ToolUsageError
+from praval_tools.execution.engines.selection import SERVED_OWNERS
+from praval_tools.integrations.celery.broker import RUN_AGAIN, RUN_ONCE, make_celery
+from praval_tools.integrations.celery.call_server import LEASE_SECONDS, CallServer
+from praval_tools.integrations.celery.engine import connect_workers
+from praval_tools.integrations.celery.requests import get_owner_queue
+from praval_tools.journal.storage.worker_calls import WorkerCallTable
+from praval_tools.registry.registry import ToolRegistry, get_runtime
+
+_RENEW_SECONDS: Final = 3.0
+_KEEP_SECONDS: Final = 86_400.0
+"""How long a call that its caller left behind is kept."""
+_CLEAN_SECONDS: Final = 3_600.0
+
+_logger: Final = logging.getLogger(__name__)
+
+
+class Heartbeat:
+    """
+    Renews the leases of the calls that the processes of this worker run, from its main process.
+
+    Args:
+        table: Where the calls are.
+    """
+
+    def __init__(self, table: WorkerCallTable) -> None:
+        self._table, self._token = table, secrets.token_hex(8)
+        self._calls: dict[str, str] = {}
+        self._lock = threading.Lock()
+        self._is_ended = threading.Event()
+
+    def get_worker_name(self, process_id: int) -> str:
+        """Return the name of a process of this worker, which no other one has."""
+        return f"{self._token}:{process_id}"
+
+    def start(self) -> None:
+        """Renew leases from now on."""
+        threading.Thread(target=self._run, name="praval-tools-heartbeat", daemon=True).start()
+
+    def begin(self, call_id: str, process_id: int) -> None:
+        """Renew the lease of a call that one of the processes runs."""
+        with self._lock:
+            self._calls[call_id] = self.get_worker_name(process_id)
+
+    def end(self, call_id: str, *, is_lost: bool) -> None:
+        """Renew it no more; where its process was lost, its caller is told at once."""
+        with self._lock:
+            worker = self._calls.pop(call_id, None)
+        if worker is not None and is_lost:
+            try:
+                self._table.release(call_id, worker)
+            except JournalError as error:  # its lease ends by itself
+                _logger.warning("A lost call cannot be released: %s", error)
+
+    def stop(self) -> None:
+        """Renew nothing any more."""
+        self._is_ended.set()
+
+    def _run(self) -> None:
+        rounds = 0
+        while not self._is_ended.wait(_RENEW_SECONDS):
+            with self._lock:
+                calls = list(self._calls.items())
+            try:
+                self._table.renew(calls, LEASE_SECONDS)
+                if rounds % int(_CLEAN_SECONDS / _RENEW_SECONDS) == 0:
+                    self._table.delete_older(_KEEP_SECONDS)
+            except JournalError as error:  # it may be back before a lease ends
+                _logger.warning("Leases cannot be renewed: %s", error)
+            rounds += 1
+
+
+class CallConsumer(Consumer):  # type: ignore[misc]  # Celery has no types
+    """Celery's consumer, which a message that nobody of ours wrote does not end."""
+
+    def create_task_handler(self, *args: Any, **options: Any) -> Callable[[Any], None]:
+        """Return what handles each message; what cannot be read is thrown away, and reported."""
+        handle = super().create_task_handler(*args, **options)
+
+        def handle_or_reject(message: Any) -> None:
+            try:
+                handle(message)
+            except self.connection_errors:
+                raise
+            except Exception as error:  # isolation: nothing that a message holds may end a worker
+                _logger.error("A message that cannot be read was thrown away (%s).", type(error).__name__)
+                message.reject()
+
+        return handle_or_reject
+
+
+def build_request_class(heartbeat: Heartbeat) -> type[Request]:
+    """Return the class of what the main process knows of a call."""
+
+    class CallRequest(Request):  # type: ignore[misc]  # Celery has no types
+        """Tells the heartbeat when the call begins and ends."""
+
+        def on_accepted(self, pid: int, time_accepted: float) -> None:
+            heartbeat.begin(self.id, pid)
+            super().on_accepted(pid, time_accepted)
+
+        def on_success(self, *args: Any, **options: Any) -> None:
+            heartbeat.end(self.id, is_lost=False)
+            super().on_success(*args, **options)
+
+        def on_failure(self, *args: Any, **options: Any) -> None:
+            heartbeat.end(self.id, is_lost=True)
+            super().on_failure(*args, **options)
+
+        def on_timeout(self, soft: bool, timeout: float) -> None:
+            heartbeat.end(self.id, is_lost=True)
+            super().on_timeout(soft, timeout)
+
+    return CallRequest
+
+
+def serve_worker(registry: ToolRegistry, owners: Sequence[str | None], concurrency: int | None = None) -> int:
+    """
+    Run calls of the registry's tools until the program is told to end; return its exit code.
+
+    Args:
+        registry: Declares the tools, as the callers' do; it has their broker and their journal.
+        owners: Whose tools it runs; None: those that nobody owns.
+        concurrency: How many processes run calls; None: one for each processor.
+
+    Raises:
+        ToolUsageError: The registry has no broker.
+        EngineError: It has no journal that others can share.
+    """
+    broker = get_runtime(registry).options.broker
+    if broker is None:
+        raise ToolUsageError("A worker needs the broker of its callers: ToolRegistry(broker='redis://localhost').")
+    connection, queues = connect_workers(registry.journal), [get_owner_queue(owner) for owner in owners]
+    app = make_celery(broker)
+    heartbeat = Heartbeat(connection.table)
+    _add_tasks(app, CallServer(registry, connection, frozenset(queues)), heartbeat)
+    app.conf.update(
+        task_queues=[Queue(name, routing_key=name) for name in queues], task_create_missing_queues=False,
+        task_default_queue=queues[0], worker_consumer=CallConsumer,
+    )  # fmt: skip
+    SERVED_OWNERS.update(owners)
+    worker = app.Worker(
+        hostname=f"praval-tools-{os.getpid()}@%h", concurrency=concurrency, pool="prefork", loglevel="INFO",
+        without_gossip=True, without_mingle=True, optimization="fair",
+    )  # fmt: skip
+    heartbeat.start()
+    try:
+        worker.start()
+    finally:
+        heartbeat.stop()
+    return int(worker.exitcode or 0)
+
+
+def _add_tasks(app: Any, server: CallServer, heartbeat: Heartbeat) -> None:
+    """Add the two tasks: of calls that run once, and of those that may run again."""
+    request_class = build_request_class(heartbeat)
+
+    def run_call(call_id: str) -> str:
+        return server.serve(call_id, heartbeat.get_worker_name(os.getpid()))
+
+    for name, is_idempotent in ((RUN_ONCE, False), (RUN_AGAIN, True)):
+        base: type[Task] = type("CallTask", (Task,), {"Request": request_class, "abstract": True})
+        app.task(
+            run_call, name=name, base=base, acks_late=is_idempotent, reject_on_worker_lost=is_idempotent,
+            ignore_result=True, max_retries=0,
+        )  # fmt: skip
