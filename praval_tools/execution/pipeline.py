@@ -158,7 +158,8 @@ def _decide(runtime: Runtime, progress: CallProgress, state: AccessState) -> Too
     """Return the call as it may run in *state*, with the approval that it needs; or the result that refuses it."""
     call, principal = progress.call, progress.principal
     prepaid = progress.spent_grants | progress.stored_grants
-    resolution = resolve_call_access(runtime, RecordsBeforeSpending(state, prepaid) if prepaid else state, call, principal)
+    records = RecordsBeforeSpending(state, prepaid) if prepaid else state
+    resolution = resolve_call_access(runtime, records, call, principal)
     if resolution.refusal is not None:
         if resolution.refusal.rule == "definition" and resolution.record is not None:
             return _build_definition_error_result(call, resolution.record.tool, resolution.refusal)

@@ -1,4 +1,4 @@
-"""Selects the engine of a call, threads, processes or workers of the registry or an engine of a plugin, and submits it there."""
+"""Selects the engine of a call, such as the threads of its registry, or workers, and submits the call there."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def resolve_engine(runtime: Runtime, run: RunTool) -> str | None:
 
 
 def stays_on_loop(runtime: Runtime, run: RunTool) -> bool:
-    """Tell whether an async tool is awaited on an event loop here: unless the call, or the tool, says another process."""
+    """Tell whether an async tool is awaited on an event loop here: unless call or tool name another process."""
     return run.tool.is_async and (
         _get_own_engine(run) not in REMOTE_ENGINES or resolve_engine(runtime, run) not in REMOTE_ENGINES
     )

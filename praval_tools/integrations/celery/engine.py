@@ -39,8 +39,11 @@ from praval_tools.journal.storage.worker_calls import CallState, CallStatus, Wor
 _THREADS: Final = 256
 """How many calls wait for workers at once; the others wait for a thread."""
 _MAX_THREADS: Final = 1_024
-_RESEND_SECONDS: Final = 5.0
-"""After which time a call that no worker took is announced again: a message can be lost with a worker or a broker."""
+_RESEND_SECONDS: Final = 2.0
+"""
+After which time a call that no worker took is announced again, then after twice that time, and so on: a message can be
+lost with a worker or a broker.
+"""
 _TAKE_SECONDS: Final = 30.0
 """How long a call waits for a worker to take it; longer where its own time is longer."""
 _KILL_SECONDS: Final = 5.0
@@ -186,7 +189,8 @@ class WorkerCall:
         """Return the answer; raise where there will be none. The time of the call begins when a worker takes it."""
         now = monotonic()
         until: float | None = now + self._patience
-        send_at = now + _RESEND_SECONDS
+        pause = _RESEND_SECONDS
+        send_at = now + pause
         state, is_lost = CallState.WAITING, False
         while True:
             moments = [moment for moment in (until, send_at) if moment is not None]
@@ -207,7 +211,8 @@ class WorkerCall:
             if until is not None and now >= until and self._give_up(state):
                 self._raise_late(state)
             if now >= send_at:
-                send_at = now + _RESEND_SECONDS
+                pause *= 2
+                send_at = now + pause
                 if state is CallState.WAITING or is_lost:
                     self._send()
 

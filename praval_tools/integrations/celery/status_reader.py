@@ -21,12 +21,12 @@ class WatchedCall:
     def __init__(self, call_id: str) -> None:
         self.id = call_id
         self._changes: SimpleQueue[CallStatus | None] = SimpleQueue()
-        self._last: tuple[CallState, bool] | None = None
+        self._last: CallStatus | None = None
 
     def take(self, status: CallStatus) -> None:
         """Take what was read, where it is news."""
-        if (status.state, status.is_lost) != self._last:
-            self._last = status.state, status.is_lost
+        if status != self._last:
+            self._last = status
             self._changes.put(status)
 
     def wake(self) -> None:
@@ -86,8 +86,7 @@ class StatusReader:
                 pause = _PAUSE_AFTER_ERROR
             else:
                 for call_id, call in watched.items():
-                    gone = CallStatus(call_id, CallState.GIVEN_UP, is_lost=True, can_run_again=False, answer=None)
-                    call.take(found.get(call_id, gone))
+                    call.take(found.get(call_id) or CallStatus(call_id, CallState.GIVEN_UP, is_lost=True))
                 age = monotonic() - self._begun
                 pause = next(pause for limit, pause in _PAUSES if age < limit)
             with self._condition:

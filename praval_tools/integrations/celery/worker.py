@@ -11,6 +11,7 @@ import os
 import secrets
 import threading
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any, Final
 
 from celery import Task
@@ -27,10 +28,14 @@ from praval_tools.integrations.celery.requests import get_owner_queue
 from praval_tools.journal.storage.worker_calls import WorkerCallTable
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 
-_RENEW_SECONDS: Final = 3.0
+_LOOK_SECONDS: Final = 0.5
+"""How often the heartbeat looks whether the processes are there; Celery takes some seconds to notice a lost one."""
+_RENEW_LOOKS: Final = 6
+"""At every how many looks it renews the leases."""
+_CLEAN_LOOKS: Final = 7_200
+"""At every how many looks old calls are deleted."""
 _KEEP_SECONDS: Final = 86_400.0
 """How long a call that its caller left behind is kept."""
-_CLEAN_SECONDS: Final = 3_600.0
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -45,7 +50,7 @@ class Heartbeat:
 
     def __init__(self, table: WorkerCallTable) -> None:
         self._table, self._token = table, secrets.token_hex(8)
-        self._calls: dict[str, str] = {}
+        self._processes: dict[str, int] = {}
         self._lock = threading.Lock()
         self._is_ended = threading.Event()
 
@@ -60,15 +65,15 @@ class Heartbeat:
     def begin(self, call_id: str, process_id: int) -> None:
         """Renew the lease of a call that one of the processes runs."""
         with self._lock:
-            self._calls[call_id] = self.get_worker_name(process_id)
+            self._processes[call_id] = process_id
 
     def end(self, call_id: str, *, is_lost: bool) -> None:
         """Renew it no more; where its process was lost, its caller is told at once."""
         with self._lock:
-            worker = self._calls.pop(call_id, None)
-        if worker is not None and is_lost:
+            process_id = self._processes.pop(call_id, None)
+        if process_id is not None and is_lost:
             try:
-                self._table.release(call_id, worker)
+                self._table.release(call_id, self.get_worker_name(process_id))
             except JournalError as error:  # its lease ends by itself
                 _logger.warning("A lost call cannot be released: %s", error)
 
@@ -77,17 +82,30 @@ class Heartbeat:
         self._is_ended.set()
 
     def _run(self) -> None:
-        rounds = 0
-        while not self._is_ended.wait(_RENEW_SECONDS):
+        for look in count():
+            if self._is_ended.wait(_LOOK_SECONDS):
+                return
             with self._lock:
-                calls = list(self._calls.items())
+                processes = dict(self._processes)
+            for call_id in [call_id for call_id, process_id in processes.items() if not _is_alive(process_id)]:
+                del processes[call_id]
+                self.end(call_id, is_lost=True)
             try:
-                self._table.renew(calls, LEASE_SECONDS)
-                if rounds % int(_CLEAN_SECONDS / _RENEW_SECONDS) == 0:
+                if look % _RENEW_LOOKS == 0:
+                    calls = [(call_id, self.get_worker_name(pid)) for call_id, pid in processes.items()]
+                    self._table.renew(calls, LEASE_SECONDS)
+                if look % _CLEAN_LOOKS == 0:
                     self._table.delete_older(_KEEP_SECONDS)
             except JournalError as error:  # it may be back before a lease ends
                 _logger.warning("Leases cannot be renewed: %s", error)
-            rounds += 1
+
+
+def _is_alive(process_id: int) -> bool:
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 class CallConsumer(Consumer):  # type: ignore[misc]  # Celery has no types

@@ -36,13 +36,24 @@ class ClaimedCall(msgspec.Struct, frozen=True):
 
 
 class CallStatus(msgspec.Struct, frozen=True):
-    """How far a call is; *is_lost*: the worker that ran it is gone."""
+    """
+    How far a call is.
+
+    Args:
+        id: That of the call.
+        state: How far it is.
+        attempts: How often a worker began it.
+        is_lost: Whether the worker that ran it is gone.
+        can_run_again: Whether another one may begin it.
+        answer: What the worker answered.
+    """
 
     id: str
     state: CallState
-    is_lost: bool
-    can_run_again: bool
-    answer: bytes | None
+    attempts: int = 0
+    is_lost: bool = False
+    can_run_again: bool = False
+    answer: bytes | None = None
 
 
 class WorkerCallTable:
@@ -131,12 +142,12 @@ class WorkerCallTable:
         table = worker_calls.c
         is_running = table.state == CallState.RUNNING
         columns = (
-            table.id, table.state, is_running & (table.lease_until < self._now),
+            table.id, table.state, table.attempts, is_running & (table.lease_until < self._now),
             table.attempts < table.max_attempts, table.answer,
         )  # fmt: skip
         with self._translate_errors(), self._database.readers.connect() as connection:
             rows = connection.execute(sa.select(*columns).where(table.id.in_(call_ids)))
-            return [CallStatus(key, CallState(state), lost, again, answer) for key, state, lost, again, answer in rows]
+            return [CallStatus(row[0], CallState(row[1]), *row[2:]) for row in rows]
 
     def _get_end(self, seconds: float) -> sa.ColumnElement[int]:
         return self._now + int(seconds * _MICROSECONDS)

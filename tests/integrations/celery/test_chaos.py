@@ -1,0 +1,185 @@
+# Tests of: integrations/celery, celery/engine, celery/worker, celery/call_server, celery/broker, celery/status_reader
+"""Workers, callers and connections that are lost at any moment: each call has one outcome, and no effect twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from chaos_rig import Place, place, wait_until
+from store_rig import get_test_database
+from store_rig import execute as execute_sql
+from worker_rig import SUPPORT
+
+from praval_tools import Outcome, ToolCall
+from praval_tools.integrations.celery.broker import RUN_ONCE, make_celery
+
+__all__ = ["place"]
+pytestmark = pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs POSIX")
+
+
+class TestLostWorkers:
+    def test_a_process_that_is_killed_after_the_effect(self, place: Place) -> None:
+        """The outcome says that nobody knows, the effect is there once, and the next call runs."""
+        place.home.start()
+        result = place.execute("mark_and_die", path=str(place.file), times=1)
+        assert (Outcome.ENGINE_LOST, 1) == (result.outcome, place.marks)
+        assert "may have done its work" in str(result.error)
+        assert 2 == place.execute("mark", path=str(place.file)).result
+
+    def test_a_process_of_an_idempotent_tool_that_is_killed(self, place: Place) -> None:
+        """It runs again, three times in all at most."""
+        place.home.start()
+        assert 2 == place.execute("again_mark_and_die", path=str(place.file), times=1).result
+        place.file.write_text("")
+        result = place.execute("again_mark_and_die", path=str(place.file), times=9)
+        assert (Outcome.ENGINE_LOST, 3) == (result.outcome, place.marks)
+
+    def test_a_machine_that_fails(self, place: Place) -> None:
+        """The call ends within half a minute, and is not run by the next worker."""
+        worker = place.home.start()
+        wait = place.begin("mark_slowly", path=str(place.file), seconds=60)
+        place.wait_for_marks()
+        worker.kill()
+        place.home.start()
+        assert (Outcome.ENGINE_LOST, 1) == (wait().outcome, place.marks)
+
+    def test_a_machine_that_fails_while_an_idempotent_tool_runs(self, place: Place) -> None:
+        """Another worker runs it."""
+        worker = place.home.start()
+        wait = place.begin("again_mark_slowly", path=str(place.file), seconds=2)
+        place.wait_for_marks()
+        worker.kill()
+        place.home.start()
+        assert (Outcome.OK, 2) == (wait().outcome, place.marks)
+
+    def test_a_worker_that_is_told_to_end(self, place: Place) -> None:
+        """What it runs ends first."""
+        worker = place.home.start()
+        wait = place.begin("mark_slowly", path=str(place.file), seconds=1)
+        place.wait_for_marks()
+        worker.process.terminate()
+        assert (Outcome.OK, 1) == (wait().outcome, place.marks)
+        assert 0 == worker.process.wait(30)
+
+
+class TestCallsThatAreGivenUp:
+    def test_never_begin_later(self, place: Place) -> None:
+        """A call that was cancelled before a worker came runs on none."""
+        import asyncio
+
+        async def cancel() -> None:
+            call = ToolCall("1", "mark", {"path": str(place.file)}, "ann")
+            task = asyncio.create_task(place.registry.aexecute(call))
+            await asyncio.sleep(0.3)
+            task.cancel()
+            await asyncio.wait([task])
+
+        asyncio.run(cancel())
+        assert place.registry.drain(timeout=30) == 0
+        place.home.start()
+        assert 1 == place.execute("mark", path=str(place.file)).result
+
+    def test_by_a_caller_that_is_killed_while_a_worker_runs_them(self, place: Place) -> None:
+        """What may have run is in doubt for the next process of the run, and is not run a second time."""
+        place.home.start()
+        program = (
+            f"import chaos_app; r = chaos_app.make_registry({place.home.journal!r}, {place.home.broker!r}, "
+            f"{place.home.owner!r})\nwith r.run('nightly'):\n"
+            f"    result = r.agent('ann').execute(r.call if False else __import__('praval_tools').ToolCall("
+            f"'c', 'mark_slowly', {{'path': {str(place.file)!r}, 'seconds': 1}}))\n    print(result.outcome.value)"
+        )
+        command = [sys.executable, "-c", program]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SUPPORT), os.environ.get("PYTHONPATH", "")])}
+        first = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE)
+        place.wait_for_marks()
+        first.send_signal(signal.SIGKILL)
+        first.communicate()
+        second = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        assert ("in_doubt", 1) == (second.stdout.strip(), place.marks), second.stderr
+
+
+class TestMessages:
+    def test_that_come_several_times(self, place: Place) -> None:
+        """One worker begins the call, once, however often it is announced, meanwhile and later."""
+        place.home.start()
+        place.home.start()
+        sender = make_celery(place.home.broker)
+        wait = place.begin("mark_slowly", path=str(place.file), seconds=1)
+        place.wait_for_marks()
+        (call_id,) = list_call_ids(place)
+        for _ in range(20):
+            sender.send_task(RUN_ONCE, (call_id,), task_id=call_id, queue=place.home.queue)
+        assert Outcome.OK is wait().outcome
+        for _ in range(20):
+            sender.send_task(RUN_ONCE, (call_id,), task_id=call_id, queue=place.home.queue)
+        assert 2 == place.execute("mark", path=str(place.file)).result
+        sender.close()
+
+    def test_that_are_lost(self, place: Place) -> None:
+        """A call whose message is gone is announced again."""
+        wait = place.begin("mark", path=str(place.file))
+        wait_until(lambda: delete_messages(place))
+        place.home.start()
+        assert (Outcome.OK, 1) == (wait().outcome, place.marks)
+
+
+class TestConnections:
+    def test_that_are_cut(self, place: Place) -> None:
+        """Connections to the broker and the database are cut while calls run: each ends, and none runs twice."""
+        place.home.start(concurrency=2)
+        files = [place.file.with_name(f"marks-{number}") for number in range(12)]
+        waits = [place.begin("mark_slowly", path=str(file), seconds=0.3) for file in files]
+        for _ in range(6):
+            threading.Event().wait(0.3)
+            cut_connections(place)
+        outcomes = {wait().outcome for wait in waits}
+        assert {Outcome.OK, Outcome.ENGINE_LOST} >= outcomes, outcomes
+        assert all(not file.exists() or file.stat().st_size == 1 for file in files)
+        wait_until(lambda: place.execute("mark", path=str(place.file)).outcome is Outcome.OK)
+
+
+def list_call_ids(place: Place) -> list[str]:
+    """Return the ids under which workers know the calls that go on."""
+    import sqlalchemy as sa
+
+    from praval_tools.journal.storage.tables import worker_calls
+
+    journal = place.registry.journal
+    assert journal is not None
+    with journal.store._database.readers.connect() as connection:  # type: ignore[attr-defined]
+        return list(connection.execute(sa.select(worker_calls.c.id)).scalars())
+
+
+def delete_messages(place: Place) -> int:
+    """Delete what waits in the queue; return how many messages that were."""
+    from kombu import Connection
+
+    with Connection(place.home.broker) as connection, suppress(*connection.channel_errors):  # there is no queue yet
+        return connection.default_channel.queue_purge(place.home.queue) or 0
+    return 0
+
+
+def cut_connections(place: Place) -> None:
+    """Have the servers cut all connections of the broker and of the database, as far as they are ours."""
+    if place.home.broker.startswith("redis"):
+        import redis
+
+        client = redis.Redis.from_url(place.home.broker)
+        number = place.home.broker.rpartition("/")[2]
+        for one in client.client_list():
+            if one["db"] == number and "client|list" not in one["cmd"]:
+                client.client_kill_filter(_id=one["id"])
+        client.close()
+    else:
+        execute_sql(
+            get_test_database(),
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+            "AND pid <> pg_backend_pid() AND application_name = 'praval-tools'",
+        )

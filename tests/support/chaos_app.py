@@ -1,0 +1,63 @@
+"""What the worker of the chaos tests loads: tools that leave marks, and wait, or kill their process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Annotated
+
+from praval_tools import Secret, ToolRegistry
+
+
+def mark(path: str) -> int:
+    """Leave a mark in a file; return how many there are."""
+    with open(path, "a") as file:
+        file.write("x")
+    return os.stat(path).st_size
+
+
+def mark_slowly(path: str, seconds: float) -> int:
+    """Leave a mark, and take some time."""
+    mark(path)
+    time.sleep(seconds)
+    return os.stat(path).st_size
+
+
+def mark_and_die(path: str, times: int) -> int:
+    """Leave a mark, and kill the process as often as asked."""
+    count = mark(path)
+    if count <= times:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return count
+
+
+def take_password(password: Annotated[str, Secret]) -> int:
+    """Tell how long it is."""
+    return len(password)
+
+
+def call_mark(path: str) -> int:
+    """Have another tool of the same owner leave a mark."""
+    return int(registry.agent("ann").call("mark", path=path))
+
+
+def make_registry(journal: str, broker: str, owner: str) -> ToolRegistry:
+    """Return a registry in which *owner* owns the tools and ann may call them."""
+    registry = ToolRegistry(
+        journal=Path(journal) if journal.startswith("/") else journal, engine="celery", broker=broker, retry_wait=0
+    )
+    for function in (mark, mark_slowly, take_password, call_mark, mark_and_die):
+        registry.tool(function.__name__, owned_by=owner)(function)
+        registry.grant(function.__name__, "ann")
+    for function in (mark_slowly, mark_and_die):
+        registry.tool(f"again_{function.__name__}", owned_by=owner, idempotent=True)(function)
+        registry.grant(f"again_{function.__name__}", "ann")
+    return registry
+
+
+if "WORKER_JOURNAL" in os.environ:
+    registry = make_registry(
+        os.environ["WORKER_JOURNAL"], os.environ["WORKER_BROKER"], os.environ["WORKER_OWNER"]
+    )
