@@ -44,17 +44,21 @@ def call_mark(path: str) -> int:
 
 
 def make_registry(journal: str, broker: str, owner: str) -> ToolRegistry:
-    """Return a registry in which *owner* owns the tools and ann may call them."""
+    """Return a registry in which *owner* owns the tools."""
     registry = ToolRegistry(
         journal=Path(journal) if journal.startswith("/") else journal, engine="celery", broker=broker, retry_wait=0
     )
     for function in (mark, mark_slowly, take_password, call_mark, mark_and_die):
         registry.tool(function.__name__, owned_by=owner)(function)
-        registry.grant(function.__name__, "ann")
     for function in (mark_slowly, mark_and_die):
         registry.tool(f"again_{function.__name__}", owned_by=owner, idempotent=True)(function)
-        registry.grant(f"again_{function.__name__}", "ann")
     return registry
+
+
+def grant_all(registry: ToolRegistry) -> None:
+    """Let ann call the tools: once, since workers find it in the journal."""
+    for tool in registry.list_all_tools():
+        registry.grant(tool, "ann")
 
 
 if "WORKER_JOURNAL" in os.environ:

@@ -75,6 +75,7 @@ def open_place(broker: str, store: str, folder: Path) -> Iterator[Place]:
     file.touch()
     with make_journal(store, folder) as journal, make_worker_home(broker, str(journal), folder, "chaos_app") as home:
         with chaos_app.make_registry(home.journal, home.broker, home.owner) as registry:
+            chaos_app.grant_all(registry)
             yield Place(registry, home, file)
 
 

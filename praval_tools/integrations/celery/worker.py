@@ -10,7 +10,7 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any, Final
 
@@ -117,14 +117,37 @@ class CallConsumer(Consumer):  # type: ignore[misc]  # Celery has no types
 
         def handle_or_reject(message: Any) -> None:
             try:
-                handle(message)
-            except self.connection_errors:
-                raise
+                check_message(message.headers, message.payload)
             except Exception as error:  # isolation: nothing that a message holds may end a worker
                 _logger.error("A message that cannot be read was thrown away (%s).", type(error).__name__)
                 message.reject()
+            else:
+                handle(message)
 
         return handle_or_reject
+
+
+def check_message(headers: Mapping[str, Any], payload: Any) -> None:
+    """
+    Refuse a message that is not as `Broker.send` writes it: what else it may hold, Celery believes.
+
+    Args:
+        headers: Its headers; the format is https://docs.celeryq.dev/en/stable/internals/protocol.html.
+        payload: Its body.
+
+    Raises:
+        ValueError: It is not.
+    """
+    arguments, keywords, embedded = payload
+    call_id = headers["id"]
+    limits = headers.get("timelimit") or (None, None)
+    is_as_sent = (
+        headers["task"] in (RUN_ONCE, RUN_AGAIN) and type(call_id) is str and arguments == [call_id] and keywords == {}
+        and not any(embedded.values()) and not any(headers.get(name) for name in ("eta", "expires", "group"))
+        and len(limits) == 2 and all(limit is None or type(limit) in (int, float) for limit in limits)
+    )  # fmt: skip
+    if not is_as_sent:
+        raise ValueError("it is not as callers write it")
 
 
 def build_request_class(heartbeat: Heartbeat) -> type[Request]:

@@ -9,18 +9,19 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 from chaos_rig import Place, place, wait_until
-from store_rig import get_test_database
 from store_rig import execute as execute_sql
+from store_rig import get_test_database
 from worker_rig import SUPPORT
 
 from praval_tools import Outcome, ToolCall
 from praval_tools.integrations.celery.broker import RUN_ONCE, make_celery
 
 __all__ = ["place"]
+ON_REDIS = pytest.mark.parametrize("place", [("redis", "sqlite")], ids="-".join, indirect=True)
+ON_RABBITMQ = pytest.mark.parametrize("place", [("rabbitmq", "postgres")], ids="-".join, indirect=True)
 pytestmark = pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs POSIX")
 
 
@@ -33,6 +34,7 @@ class TestLostWorkers:
         assert "may have done its work" in str(result.error)
         assert 2 == place.execute("mark", path=str(place.file)).result
 
+    @ON_RABBITMQ
     def test_a_process_of_an_idempotent_tool_that_is_killed(self, place: Place) -> None:
         """It runs again, three times in all at most."""
         place.home.start()
@@ -41,6 +43,7 @@ class TestLostWorkers:
         result = place.execute("again_mark_and_die", path=str(place.file), times=9)
         assert (Outcome.ENGINE_LOST, 3) == (result.outcome, place.marks)
 
+    @ON_RABBITMQ
     def test_a_machine_that_fails(self, place: Place) -> None:
         """The call ends within half a minute, and is not run by the next worker."""
         worker = place.home.start()
@@ -50,6 +53,7 @@ class TestLostWorkers:
         place.home.start()
         assert (Outcome.ENGINE_LOST, 1) == (wait().outcome, place.marks)
 
+    @ON_REDIS
     def test_a_machine_that_fails_while_an_idempotent_tool_runs(self, place: Place) -> None:
         """Another worker runs it."""
         worker = place.home.start()
