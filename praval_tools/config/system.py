@@ -46,7 +46,7 @@ class ToolConfig:
         retries: How often a call that may succeed later is tried again.
         concurrency_safe: false: it runs alone.
         max_result_size: Characters of a result that a model sees.
-        engine: Where its function runs: `inline`, `thread`, `process`, or an engine of a plugin.
+        engine: Where its function runs: `inline`, `thread`, `process`, `celery`, or an engine of a plugin.
         errors: `masked` hides the messages of unexpected exceptions from models.
         strict_arguments: true: arguments are never repaired.
     """
@@ -203,8 +203,9 @@ class ExecutionConfig:
         timeout: Seconds that an async tool may take; 30 by default.
         max_retries: How often a call that may succeed later is tried again; 0 by default.
         retry_wait: Seconds before the first of them; doubled each time.
-        engine: Where tools run: `inline`, `thread`, `process`.
+        engine: Where tools run: `inline`, `thread`, `process`, `celery`.
         processes: How many functions run at once in other processes; one for each processor by default.
+        broker: Of the engine `celery`: the URL of a RabbitMQ or Redis; `${NAME}` is an environment variable.
         errors: `masked` hides the messages of unexpected exceptions from models.
         strict_arguments: true: arguments are never repaired.
         max_result_size: Characters of a result that a model sees.
@@ -218,6 +219,7 @@ class ExecutionConfig:
     retry_wait: float | None = None
     engine: str | None = None
     processes: int | None = None
+    broker: str | None = None
     errors: Literal["message", "masked"] | None = None
     strict_arguments: bool | None = None
     max_result_size: int | None = None

@@ -65,7 +65,7 @@ def fill_variables(text: str, variables: Mapping[str, str]) -> str:
 
 
 def expand_declarations(declarations: Declarations, variables: Mapping[str, str]) -> Expansion:
-    """Fill variables in where they may stand: addresses of servers and documents, paths of journal and statistics."""
+    """Fill variables in where they may stand: addresses of servers, documents and broker, paths of journal and statistics."""
     expansion = Expansion(variables)
     for name, server in declarations.servers.items():
         declarations.servers[name] = server.with_value(_expand_server(server, expansion))
@@ -76,6 +76,9 @@ def expand_declarations(declarations: Declarations, variables: Mapping[str, str]
     if (stats := declarations.stats) is not None and stats.value.storage_path is not None:
         path = expansion.fill_in(stats, stats.value.storage_path, "storage_path")
         declarations.stats = stats.with_value(attrs.evolve(stats.value, storage_path=path))
+    if (execution := declarations.execution) is not None and execution.value.broker is not None:
+        broker = expansion.fill_in(execution, execution.value.broker, "broker")
+        declarations.execution = execution.with_value(attrs.evolve(execution.value, broker=broker))
     return expansion
 
 
