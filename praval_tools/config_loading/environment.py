@@ -65,7 +65,7 @@ def fill_variables(text: str, variables: Mapping[str, str]) -> str:
 
 
 def expand_declarations(declarations: Declarations, variables: Mapping[str, str]) -> Expansion:
-    """Fill variables in where they may stand: addresses of servers, documents and broker, paths of journal and statistics."""
+    """Fill variables in where they may stand: addresses of servers, documents, broker; paths of journal, statistics."""
     expansion = Expansion(variables)
     for name, server in declarations.servers.items():
         declarations.servers[name] = server.with_value(_expand_server(server, expansion))

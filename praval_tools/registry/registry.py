@@ -92,7 +92,7 @@ class ToolRegistry(ToolCatalogue, ConfiguredByFiles, ConnectedToSources, Observe
         errors: ErrorStyle = "message",
         max_result_size: int | None = None,
         engine: Engine | None = None,
-        processes: int | None = None,
+        processes: int | None = None, broker: str | None = None,
         refusals: Literal["tell", "hide"] = "tell",
         max_argument_bytes: int = MAX_BYTES,
         max_argument_depth: int = MAX_DEPTH,
@@ -105,7 +105,6 @@ class ToolRegistry(ToolCatalogue, ConfiguredByFiles, ConnectedToSources, Observe
         warn_run_events: int = 10_000,
         max_run_events: int = 50_000,
         telemetry: TracerFactory | bool | None = None,
-        broker: str | None = None,
     ) -> None:
         options = RegistryOptions(
             strict_arguments, timeout, retries, errors, max_result_size, engine, refusals, max_argument_bytes,
@@ -262,8 +261,7 @@ class ToolRegistry(ToolCatalogue, ConfiguredByFiles, ConnectedToSources, Observe
     @property
     def agents(self) -> list[str]:
         """The names of the declared agents, sorted."""
-        profiles = self._current_state.profiles.items()
-        return sorted(name for name, profile in profiles if profile.declared and not profile.retired)
+        return sorted(name for name, one in self._current_state.profiles.items() if one.declared and not one.retired)
 
     def retire_agent(self, agent: str | Agent, *, by: object = None, reason: str = "") -> None:
         """End an agent: its grants end, its tools stay, and it can call nothing until declared again."""

@@ -122,7 +122,7 @@ class TestEngines:
             load("tools: [{name: t, module: sums, function: add, engine: nowhere}]\nexecution: {engine: nowhere}\n")
 
         assert ["tools[0].engine", "execution.engine"] == [problem.key for problem in caught.value.problems]
-        assert "none of 'inline', 'thread', 'process', nor a plugin's engine" in str(caught.value)
+        assert "none of 'inline', 'thread', 'process', 'celery', nor a plugin's engine" in str(caught.value)
 
 
 class TestJournals:

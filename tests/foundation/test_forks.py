@@ -46,6 +46,10 @@ MODULES_WITH_LOCKS = {
     "journal/stats.py": "renewed by its own handler",
     "journal/storage/write_requests.py": "of one request, which the child does not have",
     "journal/storage/writer.py": "renewed with its store",
+    "journal/storage/worker_calls.py": "renewed with its store",
+    "integrations/celery/call_server.py": "of a wait that nobody ends",
+    "integrations/celery/status_reader.py": "made anew with the engine",
+    "integrations/celery/worker.py": "of the main process of a worker; its children ask only for a name",
     "journal/index/index.py": "the thread that waits on it is not in a child, which makes an index of its own",
 }
 """The modules that make locks of the standard library, and why none of those is held for ever in a child."""

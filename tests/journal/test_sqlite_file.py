@@ -216,7 +216,7 @@ class TestSchema:
         """A journal of the first release opens, keeps its records, and can hold tokens."""
         with closing(sqlite3.connect(filled)) as old:
             old.executescript(
-                "DROP TABLE journal_tokens; DROP TABLE journal_leases; "
+                "DROP TABLE journal_tokens; DROP TABLE journal_leases; DROP TABLE journal_worker_calls; "
                 "UPDATE journal_version SET version_num = '0001'; PRAGMA user_version = 1"
             )
 

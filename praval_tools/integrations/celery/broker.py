@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from celery import Celery
 from kombu.exceptions import OperationalError
@@ -47,7 +47,7 @@ class Broker:
     """
 
     def __init__(self, url: str) -> None:
-        self._app: Any = make_celery(url)
+        self._app = make_celery(url)
 
     def send(self, call_id: str, queue: str, *, is_idempotent: bool, seconds: float | None) -> None:
         """

@@ -10,11 +10,12 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Any, Final
+from typing import Final, Literal, Protocol
 
-from celery import Task
+import msgspec
+from celery import Celery, Task
 from celery.worker.consumer import Consumer
 from celery.worker.request import Request
 from kombu import Queue
@@ -68,7 +69,7 @@ class Heartbeat:
             self._processes[call_id] = process_id
 
     def end(self, call_id: str, *, is_lost: bool) -> None:
-        """Renew it no more; where its process was lost, its caller is told at once."""
+        """Renew it no more; where its process was lost, its caller learns of it at once."""
         with self._lock:
             process_id = self._processes.pop(call_id, None)
         if process_id is not None and is_lost:
@@ -108,16 +109,29 @@ def _is_alive(process_id: int) -> bool:
     return True
 
 
+class BrokerMessage(Protocol):
+    """A message as Celery's transport hands it over."""
+
+    headers: object
+
+    @property
+    def payload(self) -> object:
+        """The body, once it was read as its type says."""
+
+    def reject(self) -> None:
+        """Throw it away."""
+
+
 class CallConsumer(Consumer):  # type: ignore[misc]  # Celery has no types
     """Celery's consumer, which a message that nobody of ours wrote does not end."""
 
-    def create_task_handler(self, *args: Any, **options: Any) -> Callable[[Any], None]:
+    def create_task_handler(self, *args: object, **options: object) -> Callable[[BrokerMessage], None]:
         """Return what handles each message; what cannot be read is thrown away, and reported."""
         handle = super().create_task_handler(*args, **options)
 
-        def handle_or_reject(message: Any) -> None:
+        def handle_or_reject(message: BrokerMessage) -> None:
             try:
-                check_message(message.headers, message.payload)
+                check_message(message)
             except Exception as error:  # isolation: nothing that a message holds may end a worker
                 _logger.error("A message that cannot be read was thrown away (%s).", type(error).__name__)
                 message.reject()
@@ -127,27 +141,41 @@ class CallConsumer(Consumer):  # type: ignore[misc]  # Celery has no types
         return handle_or_reject
 
 
-def check_message(headers: Mapping[str, Any], payload: Any) -> None:
+class SentHeaders(msgspec.Struct):
+    """What counts of the headers of a message: https://docs.celeryq.dev/en/stable/internals/protocol.html."""
+
+    task: Literal["praval_tools.run_call", "praval_tools.run_idempotent_call"]
+    id: str
+    timelimit: tuple[float | None, None] | None = None
+    eta: None = None
+    expires: None = None
+    group: None = None
+
+
+class SentOptions(msgspec.Struct):
+    """What a message may have Celery do beside the task: nothing."""
+
+    callbacks: None = None
+    errbacks: None = None
+    chain: None = None
+    chord: None = None
+
+
+class NoKeywords(msgspec.Struct, forbid_unknown_fields=True):
+    """The keywords of a task: none."""
+
+
+def check_message(message: BrokerMessage) -> None:
     """
     Refuse a message that is not as `Broker.send` writes it: what else it may hold, Celery believes.
-
-    Args:
-        headers: Its headers; the format is https://docs.celeryq.dev/en/stable/internals/protocol.html.
-        payload: Its body.
 
     Raises:
         ValueError: It is not.
     """
-    arguments, keywords, embedded = payload
-    call_id = headers["id"]
-    limits = headers.get("timelimit") or (None, None)
-    is_as_sent = (
-        headers["task"] in (RUN_ONCE, RUN_AGAIN) and type(call_id) is str and arguments == [call_id] and keywords == {}
-        and not any(embedded.values()) and not any(headers.get(name) for name in ("eta", "expires", "group"))
-        and len(limits) == 2 and all(limit is None or type(limit) in (int, float) for limit in limits)
-    )  # fmt: skip
-    if not is_as_sent:
-        raise ValueError("it is not as callers write it")
+    headers = msgspec.convert(message.headers, SentHeaders)
+    (call_id,), _, _ = msgspec.convert(message.payload, tuple[tuple[str], NoKeywords, SentOptions])
+    if call_id != headers.id:
+        raise ValueError("it names two calls")
 
 
 def build_request_class(heartbeat: Heartbeat) -> type[Request]:
@@ -160,11 +188,11 @@ def build_request_class(heartbeat: Heartbeat) -> type[Request]:
             heartbeat.begin(self.id, pid)
             super().on_accepted(pid, time_accepted)
 
-        def on_success(self, *args: Any, **options: Any) -> None:
+        def on_success(self, *args: object, **options: object) -> None:
             heartbeat.end(self.id, is_lost=False)
             super().on_success(*args, **options)
 
-        def on_failure(self, *args: Any, **options: Any) -> None:
+        def on_failure(self, *args: object, **options: object) -> None:
             heartbeat.end(self.id, is_lost=True)
             super().on_failure(*args, **options)
 
@@ -177,7 +205,7 @@ def build_request_class(heartbeat: Heartbeat) -> type[Request]:
 
 def serve_worker(registry: ToolRegistry, owners: Sequence[str | None], concurrency: int | None = None) -> int:
     """
-    Run calls of the registry's tools until the program is told to end; return its exit code.
+    Run calls of the registry's tools until the program is asked to end; return its exit code.
 
     Args:
         registry: Declares the tools, as the callers' do; it has their broker and their journal.
@@ -212,7 +240,7 @@ def serve_worker(registry: ToolRegistry, owners: Sequence[str | None], concurren
     return int(worker.exitcode or 0)
 
 
-def _add_tasks(app: Any, server: CallServer, heartbeat: Heartbeat) -> None:
+def _add_tasks(app: Celery, server: CallServer, heartbeat: Heartbeat) -> None:
     """Add the two tasks: of calls that run once, and of those that may run again."""
     request_class = build_request_class(heartbeat)
 

@@ -56,11 +56,15 @@ class Database(Protocol):
             The group, with the numbers that it got.
         """
 
-    def commit(self, connection: Connection, *, new_revision: int | None = None) -> None:
-        """Make the transaction durable; with *new_revision*, others are notified that the state has changed."""
+    def commit(self, connection: Connection, *, new_revision: int | None = None, is_awaited: bool = True) -> None:
+        """
+        Make the transaction durable.
 
-    def commit_soon(self, connection: Connection) -> None:
-        """End the transaction; where the machine fails in the next moments, it may be lost."""
+        Args:
+            connection: With a transaction.
+            new_revision: Others are notified that the state has changed.
+            is_awaited: Wait for the disk; else it may be lost where the machine fails in the next moments.
+        """
 
     def rollback(self, connection: Connection) -> None:
         """Undo the transaction, where there still is one."""

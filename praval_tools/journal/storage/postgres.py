@@ -258,17 +258,14 @@ class PostgresDatabase:
         shift, *run_shifts = shifts
         return _renumber_group(group, shift, dict(zip(ends, run_shifts, strict=True)))
 
-    def commit(self, connection: Connection, *, new_revision: int | None = None) -> None:
-        """Commit, notify others of a change of state, and wait until it is on the disk."""
+    def commit(self, connection: Connection, *, new_revision: int | None = None, is_awaited: bool = True) -> None:
+        """Commit, notify others of a change of state, and wait until it is on the disk, where that is asked."""
         if new_revision is not None:
             notify = "SELECT pg_notify(%s || current_schema(), %s)"
             connection.exec_driver_sql(notify, (CHANNEL_PREFIX, str(new_revision)))
         connection.exec_driver_sql("COMMIT")
-        self._wait_for_log(connection)
-
-    def commit_soon(self, connection: Connection) -> None:
-        """Commit without waiting for the log; the next `commit` of any connection that has seen it does."""
-        connection.exec_driver_sql("COMMIT")
+        if is_awaited:
+            self._wait_for_log(connection)
 
     def _wait_for_log(self, connection: Connection) -> None:
         try:

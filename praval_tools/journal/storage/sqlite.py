@@ -150,13 +150,9 @@ class SqliteDatabase:
         connection.exec_driver_sql(_build_group_insert(len(values) // len(_EVENT_COLUMNS)), tuple(values))
         return group
 
-    def commit(self, connection: Connection, *, new_revision: int | None = None) -> None:
-        """Commit; other processes of this machine ask for the revision."""
+    def commit(self, connection: Connection, *, new_revision: int | None = None, is_awaited: bool = True) -> None:
+        """Commit, and wait for the disk; other processes of this machine ask for the revision."""
         connection.exec_driver_sql("COMMIT")
-
-    def commit_soon(self, connection: Connection) -> None:
-        """Commit as always."""
-        self.commit(connection)
 
     def rollback(self, connection: Connection) -> None:
         """Undo the transaction; many errors of SQLite have done so themselves."""

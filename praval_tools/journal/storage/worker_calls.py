@@ -165,10 +165,7 @@ class WorkerCallTable:
             try:
                 self._database.begin_write(connection)
                 yield connection
-                if is_awaited:
-                    self._database.commit(connection)
-                else:
-                    self._database.commit_soon(connection)
+                self._database.commit(connection, is_awaited=is_awaited)
             except BaseException:
                 self._connection = None
                 connection.invalidate()  # closed, so that nothing of it is left

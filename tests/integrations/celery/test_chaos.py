@@ -1,4 +1,4 @@
-# Tests of: integrations/celery, celery/engine, celery/worker, celery/call_server, celery/broker, celery/status_reader
+# Tests of: engine, integrations/worker, call_server, broker, status_reader
 """Workers, callers and connections that are lost at any moment: each call has one outcome, and no effect twice."""
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class TestLostWorkers:
         place.home.start()
         assert (Outcome.OK, 2) == (wait().outcome, place.marks)
 
-    def test_a_worker_that_is_told_to_end(self, place: Place) -> None:
+    def test_a_worker_that_is_asked_to_end(self, place: Place) -> None:
         """What it runs ends first."""
         worker = place.home.start()
         wait = place.begin("mark_slowly", path=str(place.file), seconds=1)

@@ -1,4 +1,4 @@
-# Tests of: celery/call_server, celery/requests, celery/sealing, celery/worker, celery/engine, cli/worker
+# Tests of: call_server, requests, sealing, cli/worker
 """What a worker is sent: it runs what it may, once more decided, and nothing that somebody else wrote or changed."""
 
 from __future__ import annotations
