@@ -360,7 +360,7 @@ class TestSchema:
             assert PASSWORD not in str(caught.value)
             assert get_url_name(address) == made
             database = PostgresDatabase(address)
-            assert (None, "0004", "0004") == (
+            assert (None, "0005", "0005") == (
                 upgrade_schema(database), read_schema_version(database), upgrade_schema(database),
             )  # fmt: skip
             database.close()
@@ -388,7 +388,7 @@ class TestSchema:
                 finally:
                     database.close()
 
-            assert ["0004"] * 3 == sorted(filter(None, pool.map(upgrade, range(4))))
+            assert ["0005"] * 3 == sorted(filter(None, pool.map(upgrade, range(4))))
 
 
 class TestPruning:

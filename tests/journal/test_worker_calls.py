@@ -1,4 +1,4 @@
-# Tests of: worker_calls, 0004_worker_calls
+# Tests of: worker_calls, 0005_worker_calls
 """Calls that workers run: begun by one at a time, as often as allowed, never after they ended or were given up."""
 
 from __future__ import annotations

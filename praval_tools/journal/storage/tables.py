@@ -7,7 +7,7 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 
-SCHEMA_REVISION: Final = "0004"
+SCHEMA_REVISION: Final = "0005"
 """The revision of the schema that this version reads and writes: the head of the migrations."""
 
 VERSION_TABLE: Final = "journal_version"
