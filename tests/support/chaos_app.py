@@ -62,6 +62,4 @@ def grant_all(registry: ToolRegistry) -> None:
 
 
 if "WORKER_JOURNAL" in os.environ:
-    registry = make_registry(
-        os.environ["WORKER_JOURNAL"], os.environ["WORKER_BROKER"], os.environ["WORKER_OWNER"]
-    )
+    registry = make_registry(os.environ["WORKER_JOURNAL"], os.environ["WORKER_BROKER"], os.environ["WORKER_OWNER"])

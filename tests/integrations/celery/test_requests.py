@@ -268,5 +268,3 @@ def read_messages(place: Place) -> list[bytes]:
         for message, _ in found:
             channel.basic_reject(message.delivery_tag, requeue=True)
     return [text for _, text in found]
-
-
