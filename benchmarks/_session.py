@@ -21,6 +21,7 @@ import _plugins
 import _processes
 import _report
 import _web
+import _web_access
 import journal_calls
 import journal_postgres
 from _measure import Figure, Series
@@ -89,7 +90,8 @@ def _import_part(installed: dict[str, str], quick: bool, _: dict[str, Series]) -
 
 
 def _web_part(installed: dict[str, str], quick: bool, series: dict[str, Series]) -> Iterable[Figure]:
-    return _web.measure(quick=quick)
+    yield from _web.measure(quick=quick)
+    yield from _web_access.measure(quick=quick)
 
 
 def _plugin_part(_: dict[str, str], quick: bool, __: dict[str, Series]) -> Iterable[Figure]:

@@ -38,7 +38,7 @@ _PAGES: Final = {
 }
 
 
-class _PlainHost:
+class PlainHost:
     """Shows the content alone, to an operator."""
 
     def render_page(self, request: Request, title: str, content: Markup, *, status: int = 200) -> Response:
@@ -87,7 +87,7 @@ def measure(*, quick: bool) -> Iterator[Figure]:
 
 
 async def _time_pages(activity: Activity, *, rounds: int) -> dict[str, list[float]]:
-    app = Starlette(routes=build_routes(activity, _PlainHost()))
+    app = Starlette(routes=build_routes(activity, PlainHost()))
     transport = httpx.ASGITransport(app)
     times: dict[str, list[float]] = {name: [] for name in _PAGES}
     async with httpx.AsyncClient(transport=transport, base_url="http://bench") as client:

@@ -11,7 +11,7 @@ from attrs import frozen
 from praval_tools.journal.events import EventType
 from praval_tools.journal.index.counting import ALL_DAYS, UNCOUNTED
 from praval_tools.journal.index.index import JournalIndex
-from praval_tools.journal.storage.rows import to_microseconds
+from praval_tools.journal.storage.rows import from_microseconds, to_microseconds
 from praval_tools.names import OPERATOR
 
 Kind = Literal["all", "tool", "agent"]
@@ -20,6 +20,7 @@ _EPOCH: Final = date(1970, 1, 1)
 _NANOSECONDS_PER_MS: Final = 1_000_000
 _MAX_DURATIONS: Final = 500
 _MAX_PARTNER_EVENTS: Final = 10_000
+_MAX_RECENT_EVENTS: Final = 2_000
 _SUMS: Final = "sum(ok), sum(failed), sum(refused), sum(ns)"
 
 
@@ -142,6 +143,25 @@ def rank_partners(
         WHERE outcome IS NOT NULL GROUP BY name ORDER BY count(*) DESC, name LIMIT ?"""  # noqa: S608
     with index.read() as connection:
         return [_to_sum(name, None, sums) for name, *sums in connection.execute(select, (*values, limit))]
+
+
+def count_outcomes(index: JournalIndex, kind: Literal["tool", "agent"], name: str) -> list[tuple[str, int]]:
+    """Return how the calls of a tool or by an agent ended, the most frequent first, in the latest 10,000 events."""
+    select = f"""
+        SELECT outcome, count(*) FROM (SELECT outcome FROM events WHERE {kind} = ? ORDER BY seq DESC
+        LIMIT {_MAX_PARTNER_EVENTS}) WHERE outcome IS NOT NULL GROUP BY outcome
+        ORDER BY count(*) DESC, outcome"""  # noqa: S608
+    with index.read() as connection:
+        return [(str(outcome), int(number)) for outcome, number in connection.execute(select, (name,))]
+
+
+def find_latest_uses(index: JournalIndex, agent: str) -> dict[str, datetime]:
+    """Return when an agent last called each tool, refusals aside, as far as its latest 2,000 events say."""
+    select = f"""
+        SELECT tool, max(time) FROM (SELECT tool, time, type FROM events WHERE agent = ? ORDER BY seq DESC
+        LIMIT {_MAX_RECENT_EVENTS}) WHERE tool IS NOT NULL AND type = 'agent_tool_call' GROUP BY tool"""  # noqa: S608
+    with index.read() as connection:
+        return {str(tool): from_microseconds(time) for tool, time in connection.execute(select, (agent,))}
 
 
 def list_durations(index: JournalIndex, tool: str, *, limit: int = _MAX_DURATIONS) -> list[float]:

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from praval_tools.access.state import AccessState
 from praval_tools.access.transitions import apply_events
+from praval_tools.clock import SystemClock
 from praval_tools.journal.index.index import JournalIndex
 from praval_tools.journal.stored_changes import read_stored_changes
 from praval_tools.registry.registry import ToolRegistry, get_runtime
@@ -60,7 +61,7 @@ class Access:
 
     def now(self) -> datetime:
         """Return the present moment, by the clock that decides."""
-        return get_runtime(self.get_registry()).clock.now()
+        return (SystemClock() if self.registry is None else get_runtime(self.registry).clock).now()
 
 
 def build_missing_program_note() -> Markup:

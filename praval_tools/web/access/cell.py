@@ -89,24 +89,29 @@ class CellViews:
         url = build_cell_url(agent, tool)
         registry = self.access.registry
         if registry is None or not self.access.is_changeable:
-            return self._refuse(request, "No program with a journal is known here. Nothing was changed.", 409, url)
+            text = "No program with a journal is known here. Nothing was changed."
+            return self._show_answer(request, "Not changed", text, 409, url)
         try:
-            await run_in_threadpool(make_change, registry, operator, fields)
+            notes = await run_in_threadpool(make_change, registry, operator, fields)
         except StaleFormError as error:
-            return self._refuse(request, f"{error} Nothing was changed by your form: look again.", 409, url)
+            text = f"{error} Nothing was changed by your form: look again."
+            return self._show_answer(request, "Not changed", text, 409, url)
         except JournalError:
             raise
         except (ToolError, ValueError) as error:
             text = write_as_commands(str(error))
-            return self._refuse(request, f"{text} Nothing was changed; go back and try again.", 400, url)
+            text = f"{text} Nothing was changed; go back and try again."
+            return self._show_answer(request, "Not changed", text, 400, url)
+        if notes:
+            text = " ".join((ACTS[fields["act"]], *map(write_as_commands, notes)))
+            return self._show_answer(request, "Changed", text, 200, url)
         return RedirectResponse(f"{url}&done={fields['act']}", 303)
 
-    def _refuse(self, request: Request, text: str, status: int, url: str) -> Response:
+    def _show_answer(self, request: Request, title: str, text: str, status: int, url: str) -> Response:
         back = build_element("p", build_element("a", "What holds now", href=url))
-        message = parts.build_message(sanitize_text(text, max_length=4_000), "message problem")
-        return self.host.render_page(
-            request, "Not changed", parts.build_section("Not changed", "", message, back), status=status
-        )
+        class_ = "message" if status == 200 else "message problem"
+        message = parts.build_message(sanitize_text(text, max_length=4_000), class_)
+        return self.host.render_page(request, title, parts.build_section(title, "", message, back), status=status)
 
     def _build(self, agent: str, tool: str, token: Markup | None, done: str) -> tuple[Markup, int]:
         registry = self.access.registry

@@ -13,7 +13,7 @@ from praval_tools.access.events import AnyStateEvent
 from praval_tools.access.permissions import GrantTerms
 from praval_tools.access.state import AccessState
 from praval_tools.config.times import parse_span, parse_time
-from praval_tools.errors import JournalError, JournalWarning
+from praval_tools.errors import AccessWarning, JournalError, JournalWarning
 from praval_tools.forks import ForkSafeLock
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.web.activity import parts
@@ -48,7 +48,7 @@ def compute_revision(state: AccessState, agent: str, tool: str) -> str:
     return blake2b(repr(known).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def make_change(registry: ToolRegistry, operator: str, fields: Mapping[str, str]) -> None:
+def make_change(registry: ToolRegistry, operator: str, fields: Mapping[str, str]) -> list[str]:
     """
     Make the change of a form and record it, with who made it at the beginning of its reason.
 
@@ -56,6 +56,9 @@ def make_change(registry: ToolRegistry, operator: str, fields: Mapping[str, str]
         registry: The program's.
         operator: Who sent the form.
         fields: Those of the form.
+
+    Returns:
+        What whoever made it should know besides: what allows the call all the same, or that a grant narrows nothing.
 
     Raises:
         StaleFormError: What the form is about has changed since its page was made; nothing was changed.
@@ -97,6 +100,7 @@ def make_change(registry: ToolRegistry, operator: str, fields: Mapping[str, str]
     for warning in caught:
         if issubclass(warning.category, JournalWarning):
             raise JournalError("The change", f"was not recorded: {warning.message}", "Make it again when it can be.")
+    return [str(warning.message) for warning in caught if issubclass(warning.category, AccessWarning)]
 
 
 def _revoke(registry: ToolRegistry, grant_id: str, agent: str, tool: str, reason: str) -> None:

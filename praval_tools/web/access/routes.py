@@ -10,11 +10,17 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from praval_tools.web.access.access import Access
+from praval_tools.web.access.agents import AgentViews
 from praval_tools.web.access.cell import CellViews
+from praval_tools.web.access.grants import GrantView
+from praval_tools.web.access.graph import GraphView
 from praval_tools.web.access.matrix import MatrixView
+from praval_tools.web.access.tools import ToolViews
 from praval_tools.web.activity.host import Host
 
-MENU: Final = (("/matrix", "Matrix"),)
+MENU: Final = (
+    ("/matrix", "Matrix"), ("/tools", "Tools"), ("/agents", "Agents"), ("/graph", "Ownership"), ("/grants", "Grants"),
+)  # fmt: skip
 """The views for the menu: address and title."""
 STYLE_URL: Final = "/access/access.css"
 """What the views add to the style sheets of reports and of the views of what happens."""
@@ -23,10 +29,18 @@ STYLE_URL: Final = "/access/access.css"
 def build_routes(access: Access, host: Host) -> list[Route]:
     """Return the routes of the views, for an app whose routes check who is logged in before."""
     matrix, cells = MatrixView(access, host), CellViews(access, host)
+    tools, agents = ToolViews(access, host), AgentViews(access, host)
     return [
         Route("/matrix", matrix.show_matrix),
         Route("/matrix/cell", cells.show_cell),
         Route("/matrix/change", cells.change_access, methods=["POST"]),
+        Route("/tools", tools.show_tools),
+        Route("/tools/show", tools.show_tool),
+        Route("/tools/schema", tools.show_schema),
+        Route("/agents", agents.show_agents),
+        Route("/agents/show", agents.show_agent),
+        Route("/graph", GraphView(access, host).show_graph),
+        Route("/grants", GrantView(access, host).show_grants),
         Route(STYLE_URL, show_style),
     ]
 

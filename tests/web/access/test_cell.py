@@ -123,6 +123,13 @@ class TestChanges:
             assert 303 == send(client, act).status_code
         assert registry.explain("intern", "pay").allowed
 
+    def test_what_a_change_does_not_do_is_said(self, client: httpx.Client, registry: ToolRegistry) -> None:
+        """A grant of what is shared narrows nothing; it is made all the same."""
+        answer = send(client, "grant", "/matrix/cell?agent=intern&tool=clock", max_calls="1")
+        assert 200 == answer.status_code
+        assert "Granted." in answer.text and "narrows nothing" in answer.text and "unassign" in answer.text
+        assert 1 == len(registry.grants(tool="clock"))
+
     def test_the_first_of_two_grants_is_revoked(self, client: httpx.Client, registry: ToolRegistry) -> None:
         """The button is that of its grant."""
         first, second = registry.grant("pay", "intern", max_calls=1), registry.grant("pay", "intern", max_calls=2)

@@ -1,0 +1,218 @@
+"""The view of grants: those that are live, expire soon, have ended, or were never used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Final
+
+from attrs import frozen
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from praval_tools.access import events
+from praval_tools.access.permissions import Grant
+from praval_tools.access.records import GrantRecord
+from praval_tools.access.rules import get_end_reason, list_live_lineage
+from praval_tools.access.state import AccessState
+from praval_tools.journal.index.usage import find_latest_uses
+from praval_tools.report.markup import Markup, build_code, build_element, build_row
+from praval_tools.report.text import sanitize_text
+from praval_tools.web.access.access import Access
+from praval_tools.web.access.matrix import build_cell_url
+from praval_tools.web.activity import parts
+from praval_tools.web.activity.calls import parse_number
+from praval_tools.web.activity.host import Host
+
+STATES: Final = {
+    "live": "live", "expiring": "expire within a day", "unused": "live and never used", "spent": "spent",
+    "expired": "expired", "revoked": "revoked or ended", "waiting": "wait for their tool", "all": "all",
+}  # fmt: skip
+"""What the view shows, and how it is called."""
+
+_PAGE_SIZE: Final = 50
+_MAX_LOOKUPS: Final = 60
+"""Of how many agents a page looks up what they called."""
+_SOON: Final = timedelta(days=1)
+_TITLES: Final = ("grant", "agent", "tool", "state", "left", "until (UTC)", "where", "last used", "made", "by", "why")
+_CLASSES: Final = {"live": "good", "expiring": "doubt", "waiting": "calm"}
+
+
+@frozen(kw_only=True)
+class ListedGrant:
+    """
+    A grant, as the view lists it.
+
+    Args:
+        record: The grant, and what is used of it.
+        state: `live`, `expiring`, `spent`, `expired`, `revoked`, or `waiting` for its tool.
+        text: More of that.
+    """
+
+    record: GrantRecord
+    state: str
+    text: str = ""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it permits something."""
+        return self.state in ("live", "expiring")
+
+
+UseLookup = Callable[[str], dict[str, datetime]]
+"""Returns when an agent last called each tool."""
+
+
+@frozen
+class GrantView:
+    """The view of grants."""
+
+    access: Access
+    host: Host
+
+    async def show_grants(self, request: Request) -> Response:
+        """Show the grants of a state, the latest first, a page of them."""
+        chosen = request.query_params.get("state", "live")
+        given = {name: request.query_params.get(name, "").strip()[:200] for name in ("agent", "tool")}
+        start = parse_number(request, "start") or 0
+        content = await run_in_threadpool(self._build, chosen if chosen in STATES else "live", given, start)
+        return self.host.render_page(request, "Grants", content)
+
+    def _build(self, chosen: str, given: dict[str, str], start: int) -> Markup:
+        state, now = self.access.read_state(), self.access.now()
+        find_uses = cache(lambda agent: find_latest_uses(self.access.index, agent))
+        records = [record for record in list_records(state) if _fits(record.grant, given)]
+        shown, next_start = select_grants(state, records, chosen, start, now, find_uses)
+        rows = [_build_row(each, find_uses) for each in shown]
+        later = parts.build_link("More", "/grants", **given, state=chosen, start=next_start) if next_start else None
+        caption = f"Grants, the latest first: {STATES[chosen]}"
+        return parts.build_section(
+            "Grants",
+            "What was given to one agent for one tool. An agent leads to its rules, and to what revokes a grant.",
+            None if self.access.registry is not None else _build_journal_note(),
+            _build_choices(chosen, given),
+            _build_form(chosen, given),
+            parts.build_table(_TITLES, rows, caption=caption) if rows else parts.build_note("No such grant was found."),
+            build_element("p", later) if later is not None else None,
+        )
+
+
+def _fits(grant: Grant, given: dict[str, str]) -> bool:
+    return all(not value or value == getattr(grant, name) for name, value in given.items())
+
+
+def list_records(state: AccessState) -> list[GrantRecord]:
+    """Return all grants that are known, the latest first, then those that wait for their tools."""
+    records = sorted(state.grants.values(), key=lambda record: record.seq, reverse=True)
+    for stored in state.iter_pending_grants(None):
+        if isinstance(stored.change, events.ToolAssigned):
+            grant = stored.change.grant
+            spent = 0 if stored.left is None or grant.max_calls is None else grant.max_calls - stored.left
+            records.append(GrantRecord(grant, 0, spent_calls=spent))
+    return records
+
+
+def classify(state: AccessState, record: GrantRecord, now: datetime) -> ListedGrant:
+    """Return a grant with its state at a moment."""
+    if reason := get_end_reason(record, now):
+        return _describe_end(record, reason)
+    if state.find_grant(record.grant.id) is None:
+        return ListedGrant(record=record, state="waiting")
+    if record.narrowed_by is not None:
+        return ListedGrant(record=record, state="revoked", text="another grant of its key took its place")
+    if not list_live_lineage(state, record.grant.id, now):
+        return ListedGrant(record=record, state="revoked", text="what it came from has ended")
+    expires = record.grant.expires
+    is_soon = expires is not None and expires - now <= _SOON
+    return ListedGrant(record=record, state="expiring" if is_soon else "live")
+
+
+def _describe_end(record: GrantRecord, reason: str) -> ListedGrant:
+    state = "spent" if reason == "spent" else "expired" if reason.startswith("expired at") else "revoked"
+    return ListedGrant(record=record, state=state, text=reason if state == "revoked" else "")
+
+
+def select_grants(
+    state: AccessState, records: Sequence[GrantRecord], chosen: str, start: int, now: datetime, find_uses: UseLookup
+) -> tuple[list[ListedGrant], int | None]:  # fmt: skip
+    """
+    Return a page of the grants of a state, and where the next one begins; None: there is none.
+
+    Whether a grant was ever used is looked up for a number of agents; the next page goes on from there.
+    """
+    shown, agents = list[ListedGrant](), set[str]()
+    for place, record in enumerate(records[start:], start=start):
+        if len(shown) == _PAGE_SIZE or len(agents) > _MAX_LOOKUPS:
+            return shown, place
+        each = classify(state, record, now)
+        is_chosen = chosen in (each.state, "all") or (chosen == "live" and each.is_live)
+        if chosen == "unused" and each.is_live and not record.spent_calls:
+            agents.add(record.grant.agent)
+            is_chosen = find_last_use(each, find_uses) is None
+        if is_chosen:
+            shown.append(each)
+    return shown, None
+
+
+def find_last_use(listed: ListedGrant, find_uses: UseLookup) -> datetime | None:
+    """Return when the agent of a grant last called its tool since it was made, as far as the latest events say."""
+    grant = listed.record.grant
+    moment = find_uses(grant.agent).get(grant.tool)
+    return None if moment is None or (grant.made is not None and moment < grant.made) else moment
+
+
+def _build_row(listed: ListedGrant, find_uses: UseLookup) -> Markup:
+    record, grant = listed.record, listed.record.grant
+    left = "any" if record.calls_left is None else f"{record.calls_left:,} of {grant.max_calls:,}"
+    chip = build_element("span", STATES[listed.state], class_=f"chip {_CLASSES.get(listed.state, 'bad')}")
+    where = "–" if grant.where is None else build_code(parts.format_value(grant.where))
+    used = find_last_use(listed, find_uses)
+    never = "never" if not record.spent_calls else "–"
+    return build_row(
+        build_element("th", build_code(parts.shorten(grant.id, 12)), scope="row", title=grant.id),
+        build_element("a", parts.shorten(grant.agent), href=build_cell_url(grant.agent, grant.tool)),
+        parts.build_link(build_code(parts.shorten(grant.tool)), "/tools/show", name=grant.tool),
+        build_element("td", chip, *([" ", parts.shorten(listed.text, 200)] if listed.text else [])),
+        build_element("td", left, class_="number"),
+        parts.build_time(grant.expires),
+        build_element("td", where, class_="long"),
+        never if used is None else parts.build_time(used),
+        parts.build_time(grant.made),
+        parts.shorten(grant.by),
+        build_element("td", parts.shorten(grant.reason or "–", 300), class_="long"),
+    )
+
+
+def _build_choices(chosen: str, given: dict[str, str]) -> Markup:
+    links = [
+        build_element("b", text, aria_current="page")
+        if state == chosen
+        else parts.build_link(text, "/grants", **given, state=state)
+        for state, text in STATES.items()
+    ]
+    return build_element("p", *[piece for link in links for piece in (link, " · ")][:-1])
+
+
+def _build_form(chosen: str, given: dict[str, str]) -> Markup:
+    fields = [
+        build_element(
+            "p", build_element("label", name.capitalize(), for_=name),
+            build_element("input", type="search", name=name, id=name, value=value, maxlength=200, autocomplete="off"),
+        )
+        for name, value in given.items()
+    ]  # fmt: skip
+    return build_element(
+        "form", *fields, build_element("input", type="hidden", name="state", value=chosen),
+        build_element("p", build_element("button", "Filter", type="submit")),
+        method="get", action="/grants", class_="filters", role="search",
+    )  # fmt: skip
+
+
+def _build_journal_note() -> Markup:
+    text = (
+        "This page was started for a journal alone: what it holds is shown, and every grant waits for the program that "
+        "has its tool. To see which are live, and to change them: praval-tools --app MODULE:REGISTRY ui"
+    )
+    return parts.build_message(sanitize_text(text))
