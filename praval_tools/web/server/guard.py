@@ -164,8 +164,10 @@ class SessionGuard:
         if "text/html" not in request.headers.get("accept", ""):
             return PlainTextResponse("Log in first.\n", 401)
         target = find_target(request)
-        query = {"next": target} if self.host.is_page(target) and target != "/" else {}
-        return RedirectResponse(f"/login?{urlencode({'why': 'over', **query})}", 303)
+        query = {"why": "over"} if self.settings.cookie_name in request.cookies else {}
+        if self.host.is_page(target) and target != "/":
+            query["next"] = target
+        return RedirectResponse(f"/login?{urlencode(query)}" if query else "/login", 303)
 
     def _is_of_own_page(self, request: Request) -> bool:
         """Tell whether a browser says that a form was sent from a page of this server."""

@@ -26,7 +26,7 @@ _LOG: Final = logging.getLogger("praval_tools.web")
 _MAX_FORM_SIZE: Final = 8_000
 _MESSAGES: Final = {
     "out": "You are logged out.",
-    "over": "Log in to go on: there is no session, or yours is over.",
+    "over": "Log in to go on: your session is over.",
 }
 
 

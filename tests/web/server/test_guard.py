@@ -242,7 +242,7 @@ class TestTricks:
         assert status in (303, 400, 404, 414, 431)
         assert b"root:" not in answer
         if status == 303:
-            assert b"\r\nlocation: /login?why=over" in answer
+            assert re.search(rb"\r\nlocation: /login[?\r]", answer)
         with server.log_in() as client:
             cookie = f"Cookie: {server.settings.cookie_name}={client.cookies[server.settings.cookie_name]}\r\n"
             inside = _send_raw(server, b"GET " + target + b" HTTP/1.1\r\n" + host + cookie.encode() + b"\r\n")
