@@ -10,6 +10,7 @@ from typing import Final
 
 import click
 
+from praval_tools import ToolRegistry
 from praval_tools.cli.app_option import app_options, find_app_spec
 from praval_tools.cli.common import CommandError, UsageError, get_app_option, set_journal_option
 from praval_tools.cli.config_option import select_config
@@ -42,7 +43,7 @@ def ui_command(
     tls_certificate: Path | None, tls_key: Path | None, behind_https: bool, token_file: str | None,
 ) -> None:  # fmt: skip
     """
-    Serve the operator's page: live calls, approvals, calls in doubt, audit, statistics.
+    Serve the operator's page: live calls, approvals, calls in doubt, audit, statistics; with an app, who may call what.
 
     JOURNAL is a path or a postgresql:// URL; left out: the journal of the app, or the one of this folder. People log in
     with a token of `praval-tools tokens add NAME --role operator`; on a terminal one that counts once is printed.
@@ -56,7 +57,7 @@ def ui_command(
         set_journal_option(ctx, journal_place)
     listener = _open_socket(host, port)
     ctx.call_on_close(listener.close)
-    journal = _open_journal(ctx)
+    journal, registry = _open_journal(ctx)
     tokens = open_selected_tokens(journal, token_file)
     from praval_tools.web.activity.activity import Activity
     from praval_tools.web.server.app import build_app
@@ -78,7 +79,7 @@ def ui_command(
     else:
         _note_missing_tokens(tokens)
     print_message("End it with Ctrl-C.")
-    serve_app(app=build_app(activity, logins, settings=settings), listener=listener, certificate=(
+    serve_app(app=build_app(activity, logins, registry=registry, settings=settings), listener=listener, certificate=(
         Certificate(chain=tls_certificate, key=tls_key) if tls_certificate is not None and tls_key is not None else None
     ))  # fmt: skip
 
@@ -117,16 +118,16 @@ def _check_address(host: str, hosts: tuple[str, ...], *, is_https: bool) -> None
         raise UsageError(f"--host {host} needs the name that browsers use, against DNS rebinding: --allow-host NAME.")
 
 
-def _open_journal(ctx: click.Context) -> Journal:
-    """Return the journal that is named, else that of the app, else the one of this folder."""
+def _open_journal(ctx: click.Context) -> tuple[Journal, ToolRegistry | None]:
+    """Return the journal that is named, else that of the app, else the one of this folder; and the app's registry."""
     if locate_journal(ctx).is_explicit and get_app_option(ctx) is None:
-        return open_selected_journal(ctx)
+        return open_selected_journal(ctx), None
     if find_app_spec(ctx) is None and not select_config(ctx).declares_registry:
-        return open_selected_journal(ctx)
-    journal = open_selected_registry(ctx, is_change=True).journal
-    if journal is None:
+        return open_selected_journal(ctx), None
+    registry = open_selected_registry(ctx, is_change=True)
+    if registry.journal is None:
         raise locate_journal(ctx).make_missing_error()
-    return journal
+    return registry.journal, registry
 
 
 def _note_missing_tokens(tokens: Tokens) -> None:

@@ -16,7 +16,9 @@ from typing import Any
 import httpx
 import uvicorn
 from clocks import HandClock
+from starlette.routing import Route
 
+from praval_tools import ToolRegistry
 from praval_tools.journal import open_journal
 from praval_tools.journal.tokens import open_tokens
 from praval_tools.web.activity.activity import Activity
@@ -43,8 +45,12 @@ class PageClock(HandClock):
 class PageServer:
     """The page; a test moves its clock."""
 
-    def __init__(self, journal: str | Path, more_views: tuple[ViewPackage, ...], **settings: Any) -> None:
-        self.clock, self.journal = PageClock(), open_journal(journal)
+    def __init__(
+        self, journal: str | Path | ToolRegistry, more_views: tuple[ViewPackage, ...], **settings: Any
+    ) -> None:
+        registry = journal if isinstance(journal, ToolRegistry) else None
+        self.clock = PageClock()
+        self.journal = open_journal(registry.journal.name if registry and registry.journal else str(journal))
         self.tokens = open_tokens(self.journal, clock=self.clock)
         self.logins = Logins(tokens=self.tokens, clock=self.clock)
         self.activity = Activity(self.journal)
@@ -54,8 +60,10 @@ class PageServer:
         self.settings = PageSettings(**{"port": self.port, **settings})
         self.url, self.origin = f"http://127.0.0.1:{self.port}", f"{self.settings.scheme}://127.0.0.1:{self.port}"
         app = build_app(
-            self.activity, self.logins, settings=self.settings, clock=self.clock, more_views=more_views
+            self.activity, self.logins, registry=registry, settings=self.settings, clock=self.clock,
+            more_views=more_views,
         )  # fmt: skip
+        self.routes: list[Route] = app._app.routes  # type: ignore[attr-defined]
         self._server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
@@ -86,8 +94,10 @@ class PageServer:
 
 
 @contextmanager
-def serve_page(journal: str | Path, more_views: tuple[ViewPackage, ...] = (), **settings: Any) -> Iterator[PageServer]:
-    """Serve the page of a journal until this ends."""
+def serve_page(
+    journal: str | Path | ToolRegistry, more_views: tuple[ViewPackage, ...] = (), **settings: Any
+) -> Iterator[PageServer]:
+    """Serve the page of a journal, or of a registry with one, until this ends."""
     server = PageServer(journal, more_views, **settings)
     try:
         yield server

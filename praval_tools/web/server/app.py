@@ -20,6 +20,9 @@ from starlette.types import ASGIApp
 
 from praval_tools.clock import Clock, SystemClock
 from praval_tools.errors import JournalError, RedactionKeyError
+from praval_tools.registry.registry import ToolRegistry
+from praval_tools.web.access import routes as access_routes
+from praval_tools.web.access.access import Access
 from praval_tools.web.activity import routes as activity_routes
 from praval_tools.web.activity.activity import Activity
 from praval_tools.web.server.guard import RequestGuard, SessionGuard, end_stale_sessions
@@ -45,7 +48,7 @@ _ERROR: Final = (
 
 
 def build_app(
-    activity: Activity, logins: Logins, *, settings: PageSettings | None = None,
+    activity: Activity, logins: Logins, *, registry: ToolRegistry | None = None, settings: PageSettings | None = None,
     more_views: Sequence[ViewPackage] = (), clock: Clock | None = None,
 ) -> ASGIApp:  # fmt: skip
     """
@@ -54,13 +57,14 @@ def build_app(
     Args:
         activity: The journal, whose views come first.
         logins: Who may log in.
+        registry: The program's registry, with this journal, for the views of access; None: only the journal is known.
         settings: How it is served.
         more_views: Other views, in the order of the menu.
         clock: Tells when sessions end.
     """
     settings, clock = settings or PageSettings(), clock or SystemClock()
     sessions = Sessions(settings, clock)
-    packages = (_build_activity_views(activity), *more_views)
+    packages = (_build_activity_views(activity), _build_access_views(Access(activity, registry)), *more_views)
     host = PageHost(sessions, packages, activity.journal.name)
     login_views = LoginViews(
         logins=logins, sessions=sessions, limits=LoginLimits(clock), host=host, settings=settings
@@ -90,6 +94,13 @@ def _build_activity_views(activity: Activity) -> ViewPackage:
     return ViewPackage(
         menu=activity_routes.MENU, build_routes=partial(activity_routes.build_routes, activity),
         styles=(activity_routes.STYLE_URL,), scripts=(activity_routes.SCRIPT_URL,),
+    )  # fmt: skip
+
+
+def _build_access_views(access: Access) -> ViewPackage:
+    return ViewPackage(
+        menu=access_routes.MENU, build_routes=partial(access_routes.build_routes, access),
+        styles=(access_routes.STYLE_URL,),
     )  # fmt: skip
 
 

@@ -22,7 +22,6 @@ from praval_tools.errors import JournalError
 from praval_tools.report.markup import Markup
 from praval_tools.web.activity.activity import Activity
 from praval_tools.web.activity.host import Host
-from praval_tools.web.activity.routes import build_routes
 from praval_tools.web.server.guard import POLICY
 from praval_tools.web.server.page import ViewPackage
 from praval_tools.web.server.settings import PageSettings
@@ -31,7 +30,18 @@ HEADERS = {
     "content-security-policy": POLICY, "x-content-type-options": "nosniff", "x-frame-options": "DENY",
     "referrer-policy": "no-referrer", "cache-control": "no-store", "cross-origin-resource-policy": "same-origin",
 }  # fmt: skip
-GET_PATHS = ["/", "/calls", "/runs", "/approvals", "/doubts", "/audit", "/audit.csv", "/audit.jsonl", "/statistics"]
+GET_PATHS = [
+    "/",
+    "/matrix",
+    "/calls",
+    "/runs",
+    "/approvals",
+    "/doubts",
+    "/audit",
+    "/audit.csv",
+    "/audit.jsonl",
+    "/statistics",
+]
 
 
 class _MoreViews:
@@ -67,7 +77,7 @@ MORE = ViewPackage(
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
-    """A page over a journal with a call that waits, hostile texts, and views of another package."""
+    """A page over a registry and its journal, with a call that waits, hostile texts, and views of another package."""
     path = tmp_path_factory.mktemp("journal") / "runs.db"
     with ToolRegistry(journal=path) as registry:
 
@@ -78,14 +88,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
 
         registry.execute(ToolCall("one", "pay", {"to": HOSTILE}, "ann"))
         registry.execute(ToolCall("two", HOSTILE, {"to": HOSTILE}, HOSTILE))
-    with serve_page(path, (MORE,)) as server:
-        yield server
+        with serve_page(registry, (MORE,)) as server:
+            yield server
 
 
 def _list_post_paths(server: PageServer) -> list[str]:
     """Return the addresses of all forms, as the routes say."""
-    routes = [*build_routes(server.activity, None), *_build_more_routes(None)]  # type: ignore[arg-type]
-    return [*(route.path for route in routes if "POST" in (route.methods or ())), "/logout"]
+    return [route.path for route in server.routes if "POST" in (route.methods or ()) and route.path != "/login"]
 
 
 def _send_raw(server: PageServer, request: bytes) -> bytes:
@@ -187,6 +196,9 @@ class TestForms:
             for token in ("", "forged", "é", read_form(other.get("/approvals").text, "/logout")["form_token"]):
                 answer = client.post("/approvals/answer", data={**fields, "form_token": token})
                 assert (403, True) == (answer.status_code, "not of this session" in answer.text)
+            for path in _list_post_paths(server):
+                answer = client.post(path, data={**fields, "form_token": "forged"})
+                assert 403 == answer.status_code or path == "/more/change"
             client.post("/login", data={"token": server.tokens.add("olga", role="operator")})
             assert 403 == client.post("/approvals/answer", data=fields).status_code
         assert [] == list(server.journal.read(type="approval_answered"))
@@ -204,7 +216,7 @@ class TestForms:
     def test_of_viewers_are_refused_everywhere(self, server: PageServer) -> None:
         """Whatever the address, also those of other packages; they see no form but the log-out."""
         paths = _list_post_paths(server)
-        assert {"/approvals/answer", "/doubts/resolve", "/more/change", "/logout"} <= set(paths)
+        assert {"/approvals/answer", "/doubts/resolve", "/matrix/change", "/more/change", "/logout"} <= set(paths)
         with server.log_in("vera", "viewer") as client, server.log_in() as operator:
             page = client.get("/approvals").text
             assert ["/logout"] == re.findall(r'<form[^>]*method="post"[^>]*action="([^"]*)"', page)
