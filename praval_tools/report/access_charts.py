@@ -12,7 +12,7 @@ from praval_tools.report.markup import Markup, build_code, build_element, build_
 from praval_tools.report.svg import draw_chart, draw_curve, draw_dot, draw_label, draw_legend
 from praval_tools.tools.tool import AnyTool
 
-_AGENTS_X, _TOOLS_X, _ROW_HEIGHT = 190, 500, 40
+_AGENTS_X, _TOOLS_X, _ROW_HEIGHT = 234, 506, 40
 RULES = ("owner", "listed", "category", "shared", "granted")
 """The rules that permit, each with a colour of its own."""
 

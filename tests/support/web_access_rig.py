@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from html import unescape
 from importlib.resources import files
 from pathlib import Path
@@ -20,7 +21,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 
-from praval_tools import Agent, ToolRegistry
+from praval_tools import Agent, ToolCall, ToolRegistry
 from praval_tools.journal import open_journal
 from praval_tools.web.access.access import Access
 from praval_tools.web.access.routes import build_routes
@@ -63,6 +64,23 @@ def fill_registry(registry: ToolRegistry) -> None:
     @registry.tool("long_text", owned_by="clerk", description="x" * 1_000_000)
     def long_text() -> str:
         return ""
+
+
+def fill_grants(registry: ToolRegistry) -> None:
+    """Make grants of every state, a block, an earlier owner, and some calls."""
+    registry.grant("pay", "intern", max_calls=2, reason="two", where={"amount": {"maximum": 100}})
+    registry.grant("secret_plan", "intern", reason="unused")
+    registry.grant("csv_parse", "intern", expires=timedelta(hours=1), reason="soon")
+    registry.grant("csv_parse", "clerk", max_calls=1, reason="once")
+    registry.revoke(registry.grant("csv_parse", HOSTILE_AGENT, reason=f"gone {HOSTILE_AGENT}"), reason="over")
+    registry.transfer_ownership("clock", "clerk")
+    registry.transfer_ownership("clock", "analyst")
+    registry.block("long_text", "intern", reason="it is long")
+    for number in range(3):
+        registry.execute(ToolCall(f"c{number}", "pay", {"to": "bob", "amount": number}, "clerk"))
+    registry.execute(ToolCall("c4", "pay", {"to": "bob", "amount": 1}, "intern"))
+    registry.execute(ToolCall("c5", "csv_parse", {"path": "x"}, "clerk"))
+    registry.execute(ToolCall("c6", "secret_plan", {}, "analyst"))
 
 
 def fill_many(registry: ToolRegistry, agents: int, tools: int) -> None:
@@ -120,7 +138,7 @@ class AccessServer:
 
 async def show_style(request: Request) -> Response:
     """Return the style sheets of reports and of the views."""
-    sheets = (("praval_tools.cli.report", "style.css"), ("praval_tools.web.access", "access.css"))
+    sheets = (("praval_tools.report", "style.css"), ("praval_tools.web.access", "access.css"))
     text = "\n".join((files(package) / name).read_text("utf-8") for package, name in sheets)
     return Response(f"{text}\nmain {{ max-width: 90rem; padding-top: 0; }}", media_type="text/css")
 
@@ -144,8 +162,11 @@ def read_form(text: str, act: str, number: int = 0) -> dict[str, str]:
 
 if __name__ == "__main__":
     with ToolRegistry(journal=sys.argv[1]) as registry:
-        fill = {"typical": fill_registry, "huge": lambda each: fill_many(each, 1_000, 10_000), "empty": lambda _: None}
-        fill[sys.argv[2]](registry)
+        if sys.argv[2] == "typical":
+            fill_registry(registry)
+            fill_grants(registry)
+        elif sys.argv[2] == "huge":
+            fill_many(registry, 1_000, 10_000)
         with serve_access(sys.argv[1], registry) as server:
             print(server.url, flush=True)
             threading.Event().wait()

@@ -29,7 +29,7 @@ _PAGE_SIZE: Final = 50
 _TOOLS: Final = 100
 _MAX_DECISIONS: Final = 10_000
 """How many decisions a page makes to count what its agents may call."""
-_TITLES: Final = ("agent", "may call", "owns", "lists", "requests", "calls")
+_TITLES: Final = ("agent", "may call", "owns", "calls", "lists", "requests")
 
 
 @frozen
@@ -66,8 +66,9 @@ class AgentViews:
             "What each owns, lists, requests by category, and so may call.",
             form,
             paging.build_links("/agents", given.to_parameters()),
-            parts.build_table(_TITLES, rows, caption=caption) if rows else parts.build_note("No agent fits."),
-        )
+            parts.build_table(_TITLES, rows, class_="listing agents", caption=caption)
+            if rows else parts.build_note("No agent fits."),
+        )  # fmt: skip
 
     def _count_callable(self, state: AccessState, names: Sequence[str]) -> dict[str, int]:
         """Return how many tools agents may call; those for whom that would take too long are left out."""
@@ -90,9 +91,9 @@ class AgentViews:
             build_element("th", parts.build_link(title, "/agents/show", name=name), scope="row"),
             build_element("td", "many" if count is None else f"{count:,}", class_="number"),
             build_element("td", f"{owned:,}", class_="number"),
+            build_call_count(self.access.index, "agent", name),
             build_names(list(profile.tools), "/tools/show", 3),
             parts.shorten(", ".join(profile.tool_categories) or "–", 80),
-            build_call_count(self.access.index, "agent", name),
         )
 
     async def show_agent(self, request: Request) -> Response:

@@ -47,8 +47,11 @@ class CellForms:
     tool: str
     revision: str
 
-    def build(self, act: str, button: str, *fields: object, class_: str = "", title: str = "") -> Markup:
-        """Return a form that does *act*."""
+    def build(
+        self, act: str, button: str, *fields: object, class_: str = "", title: str = "", about: str = ""
+    ) -> Markup:  # fmt: skip
+        """Return a form that does *act*; *about* tells its button from others of the same text."""
+        label = f"{button} {about}" if about else None
         return build_element(
             "form",
             self.token,
@@ -57,7 +60,7 @@ class CellForms:
             build_element("input", type="hidden", name="act", value=act),
             build_element("h3", title) if title else None,
             *fields,
-            build_element("button", button, type="submit", class_=class_ or None),
+            build_element("button", button, type="submit", class_=class_ or None, aria_label=label),
             method="post", action="/matrix/change",
         )  # fmt: skip
 
@@ -185,7 +188,7 @@ def _build_grants(registry: ToolRegistry, grants: Sequence[Grant], forms: CellFo
     if not grants:
         return None
     rows = [_build_grant_row(registry, grant, forms) for grant in grants[:_MAX_GRANTS]]
-    titles = ("grant", "left", "until (UTC)", "where", "delegable", "by", "why", *(["change"] if forms else []))
+    titles = ("grant", *(["change"] if forms else []), "left", "until (UTC)", "where", "delegable", "by", "why")
     table = parts.build_table(titles, rows, caption="Live grants of the two, the oldest first")
     more = len(grants) - _MAX_GRANTS
     return parts.build_section("Grants", f"The first {_MAX_GRANTS} of {len(grants):,}." if more > 0 else "", table)
@@ -195,17 +198,16 @@ def _build_grant_row(registry: ToolRegistry, grant: Grant, forms: CellForms | No
     left, where = registry.uses_left(grant), "–" if grant.where is None else build_code(parts.format_value(grant.where))
     form = []
     if forms is not None:
-        button = build_element("span", " the grant ", build_code(grant.id), class_="hidden")
-        form = [forms.build("revoke", join_markup("Revoke", button), parts.build_hidden("grant", grant.id))]
+        form = [forms.build("revoke", "Revoke", parts.build_hidden("grant", grant.id), about=grant.id)]
     return build_row(
-        build_element("th", build_code(parts.shorten(grant.id)), scope="row"),
+        build_element("th", build_code(parts.shorten(grant.id, 12)), scope="row", title=grant.id),
+        *form,
         build_element("td", "any" if left is None else f"{left:,} of {grant.max_calls:,}", class_="number"),
         "–" if grant.expires is None else format_time(grant.expires),
         build_element("td", where, class_="long"),
         "yes" if grant.delegable else "–",
         parts.shorten(grant.by),
         build_element("td", parts.shorten(grant.reason or "–", 300), class_="long"),
-        *form,
     )
 
 

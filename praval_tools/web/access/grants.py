@@ -18,7 +18,7 @@ from praval_tools.access.records import GrantRecord
 from praval_tools.access.rules import get_end_reason, list_live_lineage
 from praval_tools.access.state import AccessState
 from praval_tools.journal.index.usage import find_latest_uses
-from praval_tools.report.markup import Markup, build_code, build_element, build_row
+from praval_tools.report.markup import Markup, build_code, build_element, build_row, join_markup
 from praval_tools.report.text import sanitize_text
 from praval_tools.web.access.access import Access
 from praval_tools.web.access.matrix import build_cell_url
@@ -36,7 +36,8 @@ _PAGE_SIZE: Final = 50
 _MAX_LOOKUPS: Final = 60
 """Of how many agents a page looks up what they called."""
 _SOON: Final = timedelta(days=1)
-_TITLES: Final = ("grant", "agent", "tool", "state", "left", "until (UTC)", "where", "last used", "made", "by", "why")
+_TITLES: Final = ("grant", "agent", "tool", "state", "left", "until (UTC)", "where", "last used", "made", "why")
+_CHIPS: Final = {"expiring": "expires soon", "revoked": "ended", "waiting": "waits for its tool"}
 _CLASSES: Final = {"live": "good", "expiring": "doubt", "waiting": "calm"}
 
 
@@ -94,9 +95,10 @@ class GrantView:
             None if self.access.registry is not None else _build_journal_note(),
             _build_choices(chosen, given),
             _build_form(chosen, given),
-            parts.build_table(_TITLES, rows, caption=caption) if rows else parts.build_note("No such grant was found."),
+            parts.build_table(_TITLES, rows, class_="listing grants", caption=caption)
+            if rows else parts.build_note("No such grant was found."),
             build_element("p", later) if later is not None else None,
-        )
+        )  # fmt: skip
 
 
 def _fits(grant: Grant, given: dict[str, str]) -> bool:
@@ -166,7 +168,8 @@ def find_last_use(listed: ListedGrant, find_uses: UseLookup) -> datetime | None:
 def _build_row(listed: ListedGrant, find_uses: UseLookup) -> Markup:
     record, grant = listed.record, listed.record.grant
     left = "any" if record.calls_left is None else f"{record.calls_left:,} of {grant.max_calls:,}"
-    chip = build_element("span", STATES[listed.state], class_=f"chip {_CLASSES.get(listed.state, 'bad')}")
+    word, class_ = _CHIPS.get(listed.state, listed.state), _CLASSES.get(listed.state, "bad")
+    chip = build_element("span", word, class_=f"chip {class_}")
     where = "–" if grant.where is None else build_code(parts.format_value(grant.where))
     used = find_last_use(listed, find_uses)
     never = "never" if not record.spent_calls else "–"
@@ -179,8 +182,7 @@ def _build_row(listed: ListedGrant, find_uses: UseLookup) -> Markup:
         parts.build_time(grant.expires),
         build_element("td", where, class_="long"),
         never if used is None else parts.build_time(used),
-        parts.build_time(grant.made),
-        parts.shorten(grant.by),
+        join_markup(parts.build_time(grant.made), " by ", parts.shorten(grant.by)),
         build_element("td", parts.shorten(grant.reason or "–", 300), class_="long"),
     )
 

@@ -25,7 +25,7 @@ from praval_tools.web.activity.host import Host
 
 TOOLS: Final = 24
 """How many tools a picture holds."""
-AGENTS: Final = 16
+AGENTS: Final = 24
 """How many agents a picture holds."""
 
 

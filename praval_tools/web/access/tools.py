@@ -66,8 +66,9 @@ class ToolViews:
             "What agents may be given: who owns it, what it is, where it comes from.",
             build_filter_form(state, "/tools", given, has_agent=False),
             paging.build_links("/tools", given.to_parameters()),
-            parts.build_table(_TITLES, rows, caption=caption) if rows else parts.build_note("No tool fits."),
-        )
+            parts.build_table(_TITLES, rows, class_="listing tools", caption=caption)
+            if rows else parts.build_note("No tool fits."),
+        )  # fmt: skip
 
     def _build_row(self, state: AccessState, tool: AnyTool) -> Markup:
         meta = tool.metadata

@@ -18,6 +18,7 @@ from praval_tools.report.markup import Markup, build_element, build_row, join_ma
 from praval_tools.report.text import format_duration
 from praval_tools.web.activity import parts
 
+_FIGURES: Final = "listing figures"
 _PARTNERS: Final = 20
 _SHARES: Final = ((0.5, "half"), (0.95, "95 %"), (0.99, "99 %"))
 
@@ -73,7 +74,7 @@ def _build_partners(sums: Sequence[CallSum], word: Literal["agent", "tool"]) -> 
         name = build_element("th", parts.build_link(each.name, f"/{word}s/show", name=each.name), scope="row")
         rows.append(build_row(name, *cells))
     caption = f"By {word}, in the latest 10,000 events"
-    return parts.build_table((word, "ended well", "failed", "refused"), rows, caption=caption)
+    return parts.build_table((word, "ended well", "failed", "refused"), rows, class_=_FIGURES, caption=caption)
 
 
 def _build_outcomes(index: JournalIndex, kind: Literal["tool", "agent"], name: str) -> Markup:
@@ -85,14 +86,16 @@ def _build_outcomes(index: JournalIndex, kind: Literal["tool", "agent"], name: s
         )
         for outcome, number in count_outcomes(index, kind, name)
     ]
-    return parts.build_table(("outcome", "calls", ""), rows, caption="How the calls ended, in the latest 10,000 events")
+    caption = "How the calls ended, in the latest 10,000 events"
+    return parts.build_table(("outcome", "calls", ""), rows, class_=_FIGURES, caption=caption)
 
 
 def _build_durations(durations: Sequence[float]) -> Markup | None:
     if not durations:
         return None
     values = [find_quantile(durations, share) for share, _ in _SHARES]
-    cells = (build_element("td", format_duration(value), class_="number") for value in (*values, durations[-1]))
-    titles = (*(title for _, title in _SHARES), "slowest")
+    cells = [build_element("td", format_duration(value), class_="number") for value in (*values, durations[-1])]
+    titles = ("", *(title for _, title in _SHARES), "slowest")
     caption = "Durations of the latest 500 calls that ended well: half of them were faster than the first figure"
-    return parts.build_table(titles, [build_row(*cells)], caption=caption)
+    row = build_row(build_element("th", "duration", scope="row"), *cells)
+    return parts.build_table(titles, [row], class_=_FIGURES, caption=caption)

@@ -1,0 +1,148 @@
+"""The views of access in a real browser: narrow, by keyboard alone, hostile texts, two operators."""
+
+# Tests of: routes, cell
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from web_access_rig import AccessServer, fill_grants, fill_registry, serve_access
+
+from praval_tools import ToolRegistry
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="Chromium is not installed: apt-get install chromium")
+
+PAGES = (
+    "/matrix", "/matrix/cell?agent=intern&tool=pay", "/tools", "/tools/show?name=hostile", "/agents",
+    "/agents/show?name=clerk", "/graph", "/grants?state=all",
+)  # fmt: skip
+NARROW = {"width": 375, "height": 800}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium, without its sandbox, which the user root cannot use."""
+    with playwright_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Iterator[ToolRegistry]:
+    """A typical program."""
+    with ToolRegistry(journal=tmp_path / "runs.db") as registry:
+        fill_registry(registry)
+        yield registry
+
+
+@pytest.fixture
+def server(registry: ToolRegistry, tmp_path: Path) -> Iterator[AccessServer]:
+    """Its server."""
+    with serve_access(tmp_path / "runs.db", registry) as server:
+        yield server
+
+
+@contextmanager
+def open_page(browser: Browser, server: AccessServer, user: str = "olga", **options: Any) -> Iterator[Page]:
+    """Open a page of a user of its own; at the end nothing was said on its console."""
+    context = browser.new_context(**options)
+    context.add_cookies([{"name": "user", "value": user, "url": server.url}])
+    page, problems = context.new_page(), list[str]()
+    page.on("console", lambda message: problems.append(message.text))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("dialog", lambda dialog: problems.append(dialog.message))
+    yield page
+    context.close()
+    assert [] == problems
+
+
+class TestNarrow:
+    @pytest.mark.parametrize("scheme", ["light", "dark"])
+    def test_no_page_is_wider_than_a_phone(
+        self, browser: Browser, server: AccessServer, registry: ToolRegistry, scheme: str
+    ) -> None:
+        """Tables scroll by themselves; hostile texts run nothing."""
+        fill_grants(registry)
+        with open_page(browser, server, viewport=NARROW, color_scheme=scheme) as page:
+            for address in PAGES:
+                page.goto(f"{server.url}{address}")
+                assert 375 == page.evaluate("document.documentElement.scrollWidth"), address
+                assert page.locator("h2").first.is_visible()
+
+
+class TestKeyboard:
+    def test_a_tool_is_granted_from_the_matrix(
+        self, browser: Browser, server: AccessServer, registry: ToolRegistry
+    ) -> None:
+        """Filter, cell, form: no mouse, on a phone's width."""
+        with open_page(browser, server, viewport=NARROW) as page:
+            page.goto(f"{server.url}/matrix")
+            page.get_by_label("Tool name has").focus()
+            page.keyboard.type("pay")
+            page.keyboard.press("Enter")
+            page.wait_for_url("**name=pay**")
+            page.locator('a[href="/matrix/cell?agent=intern&tool=pay"]').focus()
+            page.keyboard.press("Enter")
+            page.wait_for_url("**/matrix/cell**")
+            page.get_by_label("For at most so many calls").focus()
+            page.keyboard.type("3")
+            page.keyboard.press("Tab")
+            page.keyboard.type("2h")
+            page.keyboard.press("Tab")
+            page.keyboard.type('{"amount": {"maximum": 100}}')
+            page.keyboard.press("Tab")
+            page.keyboard.press("Tab")
+            page.keyboard.type("as agreed")
+            page.keyboard.press("Enter")
+            page.get_by_text("Granted.", exact=True).wait_for()
+        (grant,) = registry.grants(tool="pay", agent="intern")
+        assert (3, {"amount": {"maximum": 100}}, "by olga: as agreed", False) == (
+            grant.max_calls, grant.where, grant.reason, grant.delegable
+        )  # fmt: skip
+
+    def test_a_table_is_scrolled_with_the_keyboard(self, browser: Browser, server: AccessServer) -> None:
+        """It can be focused."""
+        with open_page(browser, server, viewport=NARROW) as page:
+            page.goto(f"{server.url}/matrix")
+            region = page.get_by_role("region", name="Matrix")
+            region.focus()
+            page.keyboard.press("ArrowRight")
+            page.wait_for_function("document.querySelector('.tall').scrollLeft > 0")
+
+
+class TestTwoOperators:
+    def test_the_second_reads_that_something_changed(
+        self, browser: Browser, server: AccessServer, registry: ToolRegistry
+    ) -> None:
+        """Both have opened the same cell."""
+        address = f"{server.url}/matrix/cell?agent=intern&tool=pay"
+        with open_page(browser, server) as first, _open_refused(browser, server) as second:
+            first.goto(address)
+            second.goto(address)
+            first.get_by_role("button", name="Block").click()
+            first.get_by_text("Blocked.", exact=True).wait_for()
+            second.get_by_role("button", name="Grant").click()
+            second.get_by_text("has changed since this page was made").wait_for()
+            second.get_by_role("link", name="What holds now").click()
+            second.get_by_role("button", name="Lift the block").wait_for()
+        assert [] == registry.grants()
+
+
+@contextmanager
+def _open_refused(browser: Browser, server: AccessServer) -> Iterator[Page]:
+    """Open a page whose console may name a refusal."""
+    context = browser.new_context()
+    context.add_cookies([{"name": "user", "value": "pia", "url": server.url}])
+    yield context.new_page()
+    context.close()
