@@ -59,7 +59,7 @@ def serve_command(
     listener = _open_socket(host, port)
     registry = _open_registry(ctx)
     from praval_tools.integrations.mcp import http_app
-    from praval_tools.integrations.mcp.serving.http_server import allow_many_files, make_http_server
+    from praval_tools.web.http_server import allow_many_files, make_http_server
 
     allow_many_files()
     if agent is not None:

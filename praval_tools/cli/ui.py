@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import getpass
 import socket
 import sys
@@ -60,9 +61,9 @@ def ui_command(
     journal, registry = _open_journal(ctx)
     tokens = open_selected_tokens(journal, token_file)
     from praval_tools.web.activity.activity import Activity
+    from praval_tools.web.http_server import Certificate, make_http_server
     from praval_tools.web.server.app import build_app
     from praval_tools.web.server.logins import Logins
-    from praval_tools.web.server.serve import Certificate, serve_app
     from praval_tools.web.server.settings import PageSettings
 
     settings = PageSettings(
@@ -79,9 +80,12 @@ def ui_command(
     else:
         _note_missing_tokens(tokens)
     print_message("End it with Ctrl-C.")
-    serve_app(app=build_app(activity, logins, registry=registry, settings=settings), listener=listener, certificate=(
-        Certificate(chain=tls_certificate, key=tls_key) if tls_certificate is not None and tls_key is not None else None
-    ))  # fmt: skip
+    page = build_app(activity, logins, registry=registry, settings=settings)
+    certificate = None
+    if tls_certificate is not None and tls_key is not None:
+        certificate = Certificate(chain=tls_certificate, key=tls_key)
+    server = make_http_server(page, certificate=certificate, grace_seconds=1, reads_proxy_headers=False)
+    asyncio.run(server.serve(sockets=[listener]))
 
 
 def _check_extra() -> None:

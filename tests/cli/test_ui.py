@@ -29,6 +29,11 @@ APP = """
 from praval_tools import ToolRegistry
 
 registry = ToolRegistry(journal="own.db")
+
+@registry.tool("count_sheep", owned_by="ann")
+def count_sheep() -> int:
+    "Count."
+    return 3
 """
 
 
@@ -91,11 +96,12 @@ class TestJournals:
             assert "tokens add NAME --role operator" in said
 
     def test_that_of_an_app_is_served(self, folder: Path, app: App) -> None:
-        """The registry's own."""
+        """The registry's own, with who may call what."""
         name = app(APP)
         token = _make_journal(folder / "own.db")
         with _serve("--app", f"{name}:registry", "ui") as (url, _), _log_in(url, token) as client:
             assert "none_of_these" in client.get("/calls").text
+            assert "count_sheep" in client.get("/matrix").text
 
     def test_a_named_one_is_not_that_of_the_surroundings(
         self, folder: Path, app: App, monkeypatch: pytest.MonkeyPatch

@@ -1,4 +1,4 @@
-# Tests of: cli/mcp_serve, integrations/http_server
+# Tests of: cli/mcp_serve, web/http_server
 """What the pages on MCP say outside of their examples: configurations of clients and proxies, which are used here."""
 
 from __future__ import annotations

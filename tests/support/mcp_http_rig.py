@@ -16,7 +16,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from starlette.types import ASGIApp
 
-from praval_tools.integrations.mcp.serving.http_server import make_http_server
+from praval_tools.web.http_server import make_http_server
 
 HANDSHAKE = "2025-11-25"
 

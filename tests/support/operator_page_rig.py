@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import uvicorn
 from clocks import HandClock
 from starlette.routing import Route
 
@@ -22,6 +21,7 @@ from praval_tools import ToolRegistry
 from praval_tools.journal import open_journal
 from praval_tools.journal.tokens import open_tokens
 from praval_tools.web.activity.activity import Activity
+from praval_tools.web.http_server import make_http_server
 from praval_tools.web.server.app import build_app
 from praval_tools.web.server.logins import Logins
 from praval_tools.web.server.page import ViewPackage
@@ -64,7 +64,7 @@ class PageServer:
             more_views=more_views,
         )  # fmt: skip
         self.routes: list[Route] = app._app.routes  # type: ignore[attr-defined]
-        self._server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
+        self._server = make_http_server(app, grace_seconds=1, reads_proxy_headers=False)
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 

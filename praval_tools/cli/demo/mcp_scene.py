@@ -20,8 +20,8 @@ from rich.console import Console
 from praval_tools import Agent, ToolRegistry
 from praval_tools.cli.common import CommandError, JsonObject, sanitize_text
 from praval_tools.integrations.mcp import Tokens, http_app, open_tokens
-from praval_tools.integrations.mcp.serving.http_server import make_http_server
 from praval_tools.journal.events import AgentToolResult, CallRefused
+from praval_tools.web.http_server import make_http_server
 
 _ANALYST: Final = "analyst"
 _CLIENT_MODULE: Final = "praval_tools.demo.mcp_client"

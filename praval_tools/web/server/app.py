@@ -111,7 +111,8 @@ def _build_handlers(host: PageHost) -> dict[type[Exception], Callable[[Request, 
                 return host.render_problem(request, status, _TEXTS.get(text, text), headers)
             case JournalError() | RedactionKeyError():
                 return host.render_problem(request, 503, str(error))
-        return host.render_problem(request, 500, _ERROR)
+        # the server hangs up after it, since the error goes on to its log
+        return host.render_problem(request, 500, _ERROR, {"connection": "close"})
 
     return dict.fromkeys((HTTPException, JournalError, RedactionKeyError, Exception), show_problem)
 

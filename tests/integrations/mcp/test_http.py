@@ -1,4 +1,4 @@
-# Tests of: integrations/http, integrations/http_server, integrations/client_limits
+# Tests of: integrations/http, web/http_server, integrations/client_limits
 """One HTTP endpoint for many agents: each token stands for one, and for nothing more."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Tests of: integrations/client_limits, integrations/http_server
+# Tests of: integrations/client_limits, web/http_server
 """What a hostile client sends to the HTTP server costs it its own connection, and nobody else anything."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mcp_rig import ERAS, get_text, run
 
 from praval_tools import Content, ToolContext, ToolRegistry
 from praval_tools.integrations.mcp import Tokens, http_app
-from praval_tools.integrations.mcp.serving.http_server import TimedProtocol
+from praval_tools.web.http_server import TimedProtocol
 
 MODERN = "2026-07-28"
 LIMIT = 4 * 1024 * 1024

@@ -1,4 +1,4 @@
-"""Runs the HTTP application of an MCP server by uvicorn, with time limits for clients that neither send nor read."""
+"""Runs an HTTP application by uvicorn, with time limits for clients that neither send nor read."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import asyncio
 import resource
 import socket
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 import uvicorn
-from starlette.applications import Starlette
+from attrs import frozen
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 _NEVER: Final = 7 * 24 * 3600
 """Seconds of uvicorn's own limit of idle connections: ours comes first."""
 
-_GRACE_SECONDS: Final = 3
+GRACE_SECONDS: Final = 3
 """How long requests that are served may take to end when the server is stopped."""
 
 _MAX_OPEN_FILES: Final = 65_536
@@ -132,9 +134,24 @@ def _call_later(seconds: float, function: Callable[[], object]) -> asyncio.Timer
     return asyncio.get_running_loop().call_later(seconds, function)
 
 
+@frozen(kw_only=True)
+class Certificate:
+    """
+    What a server shows to its clients by https.
+
+    Args:
+        chain: The file of the certificate and those above it.
+        key: That of its private key.
+    """
+
+    chain: Path
+    key: Path
+
+
 def make_http_server(
-    application: Starlette, *, max_waiting_connections: int = MAX_WAITING_CONNECTIONS
-) -> uvicorn.Server:
+    application: ASGIApp, *, max_waiting_connections: int = MAX_WAITING_CONNECTIONS, grace_seconds: int = GRACE_SECONDS,
+    certificate: Certificate | None = None, reads_proxy_headers: bool = True,
+) -> uvicorn.Server:  # fmt: skip
     """
     Return a server of *application*; its `run(sockets=…)` ends when the process is interrupted or terminated.
 
@@ -142,6 +159,9 @@ def make_http_server(
         application: What it serves.
         max_waiting_connections: Most connections without a request; never more than a quarter of the files that the
             process may open.
+        grace_seconds: How long requests that are served may take to end when the server is stopped.
+        certificate: Serve https with it.
+        reads_proxy_headers: Take the client's address from what a proxy on the loopback says.
     """
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = max_waiting_connections if files == resource.RLIM_INFINITY else min(max_waiting_connections, files // 4)
@@ -151,7 +171,9 @@ def make_http_server(
 
     config = uvicorn.Config(
         application, http=ServerProtocol, ws="none", log_level="warning", access_log=False, server_header=False,
-        timeout_keep_alive=_NEVER, timeout_graceful_shutdown=_GRACE_SECONDS,
+        timeout_keep_alive=_NEVER, timeout_graceful_shutdown=grace_seconds, proxy_headers=reads_proxy_headers,
+        ssl_certfile=None if certificate is None else certificate.chain,
+        ssl_keyfile=None if certificate is None else certificate.key,
     )  # fmt: skip
     return uvicorn.Server(config)
 
