@@ -22,6 +22,7 @@ import _processes
 import _report
 import _web
 import _web_access
+import _workers
 import journal_calls
 import journal_postgres
 from _measure import Figure, Series
@@ -107,6 +108,10 @@ def _process_part(_: dict[str, str], quick: bool, __: dict[str, Series]) -> Iter
     return _processes.calling(rounds=8 if quick else 40)
 
 
+def _worker_part(_: dict[str, str], quick: bool, __: dict[str, Series]) -> Iterable[Figure]:
+    return _workers.calling(rounds=4 if quick else 20)
+
+
 def _mcp_part(_: dict[str, str], quick: bool, __: dict[str, Series]) -> Iterable[Figure]:
     return _mcp.serving(quick)
 
@@ -127,6 +132,7 @@ _PARTS: Final[dict[str, _Part]] = {
     "web": _web_part,
     "plugins": _plugin_part,
     "processes": _process_part,
+    "workers": _worker_part,
     "mcp": _mcp_part,
     "frameworks": _framework_part,
 }

@@ -102,6 +102,8 @@ TARGETS: Final = (
     Target("  … memory beyond that of the program", "web-access:memory:mb", 300, "MB"),
     Target("load 50 plugins of 20 tools each", "plugins:loading", 1.5, "x", versus="importing their modules"),
     Target("a call in another process", "processes:call", 1.5, "x", versus="ProcessPoolExecutor, spawn"),
+    Target("a journaled call on a worker, PostgreSQL and Redis", "workers:latency", 3, "x", versus="bare Celery"),
+    Target("  … calls a second, two processes", "workers:throughput", 0.5, "x", "at least", "bare Celery"),
     Target("tools/call over MCP, stdio", "mcp:stdio:call:ours", 1.25, "x", versus=_SDK),
     Target("  … audited in memory", "mcp:stdio:call:ours-memory", 1.25, "x", versus=_SDK),
     Target("  … audited in SQLite", "mcp:stdio:call:ours-sqlite", 1.25, "x", versus=_SDK),

@@ -15,7 +15,7 @@ HOME: Final = ROOT / ".venv-bench"
 CONSTRAINTS: Final = ROOT / "benchmarks" / "constraints.txt"
 WANTED: Final = (
     "pydantic", "toolregistry", "langchain-core", "langchain", "langgraph", "pydantic-ai-slim", "openai-agents",
-    "praval", "mcp", "uvicorn", "fastmcp", "matplotlib", "rich", "psycopg[binary]",
+    "praval", "mcp", "uvicorn", "fastmcp", "matplotlib", "rich", "psycopg[binary]", "celery[redis]", "cryptography",
 )  # fmt: skip
 _STAMP: Final = HOME / "built-from"
 

@@ -26,7 +26,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument(
         "--only", metavar="PART", nargs="+",
-        help="calls declare lookups exports live journal web plugins processes mcp frameworks import",
+        help="calls declare lookups exports live journal web plugins processes workers mcp frameworks import",
     )
     parser.add_argument(
         "--here", action="store_true", help="measure in this interpreter; peers that it lacks are left out"

@@ -82,7 +82,7 @@ class TestEnds:
         assert not table.end("a", 1, b"another")
         assert table.claim("a", "w", 60) is None
         assert not any(table.give_up("a", state) for state in (CallState.WAITING, CallState.RUNNING))
-        table.delete("a")
+        table.delete(["a"])
         assert [] == table.read(["a"])
 
     def test_of_a_caller_that_gives_up(self, table: WorkerCallTable) -> None:

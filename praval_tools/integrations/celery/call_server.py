@@ -58,6 +58,7 @@ class CallServer:
     def __init__(self, registry: ToolRegistry, connection: WorkerConnection, queues: frozenset[str]) -> None:
         self._registry, self._runtime, self._queues = registry, get_runtime(registry), queues
         self._table, self._sealer = connection
+        self._revision: int | None = None
 
     def serve(self, call_id: str, worker: str) -> str:
         """Run a call, unless another worker does, or nobody waits for it; return in a word what came of it."""
@@ -69,7 +70,7 @@ class CallServer:
         except AlteredError as error:
             answer = WorkerAnswer(refusal=f"the request cannot be used, {error}.")
         else:
-            answer = self._answer(request)
+            answer = self._answer(request, claimed.revision)
         sealed = self._sealer.seal(call_id, answer)
         if not self._try_until_stored(lambda: self._table.end(call_id, claimed.attempt, sealed)):
             return "too late"
@@ -85,10 +86,10 @@ class CallServer:
                 threading.Event().wait(_STORE_PAUSE)
         return store()
 
-    def _answer(self, request: WorkerRequest) -> WorkerAnswer:
+    def _answer(self, request: WorkerRequest, revision: int) -> WorkerAnswer:
         reports: list[ReportProgress | WriteLog] = []
         try:
-            implementation = self._decide(request)
+            implementation = self._decide(request, revision)
         except _RefusedRequestError as error:
             return WorkerAnswer(refusal=str(error), is_forbidden=error.is_forbidden)
         except Exception as error:  # classes of parameters may raise anything
@@ -101,7 +102,7 @@ class CallServer:
 
     # ── the decision ─────────────────────────────────────────────────────────────────────────────
 
-    def _decide(self, request: WorkerRequest) -> ToolImplementation:
+    def _decide(self, request: WorkerRequest, revision: int) -> ToolImplementation:
         """
         Return what is run: that of the tool which is registered here, where the caller may call it now.
 
@@ -110,7 +111,9 @@ class CallServer:
         """
         call, runtime = request.call, self._runtime
         try:
-            runtime.access_store.load_other_changes()
+            if revision != self._revision:
+                runtime.access_store.load_other_changes()
+                self._revision = revision
         except JournalError as error:
             raise _RefusedRequestError(f"who may call it is not known: {error}") from error
         records = RecordsBeforeSpending(runtime.access_store.state, frozenset(request.spent_grants))

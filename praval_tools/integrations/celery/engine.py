@@ -7,7 +7,6 @@ The call was decided and admitted here; the worker decides once more, by its own
 from __future__ import annotations
 
 import uuid
-from contextlib import suppress
 from time import monotonic
 from typing import Final, NamedTuple
 
@@ -174,8 +173,6 @@ class WorkerCall:
                 return self._take_answer(self._wait())
             finally:
                 engine.reader.forget(self._id)
-                with suppress(JournalError):  # workers delete what is old
-                    engine.table.delete(self._id)
         except JournalError as error:
             raise WorkerLostError(f"Nobody knows how far tool {run.tool.name!r} got: {error}") from error
 

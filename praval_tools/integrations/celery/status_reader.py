@@ -53,6 +53,7 @@ class StatusReader:
         self._table = table
         self._condition = threading.Condition()
         self._calls: dict[str, WatchedCall] = {}
+        self._ended: list[str] = []
         self._is_running = False
         self._begun = 0.0
 
@@ -69,25 +70,31 @@ class StatusReader:
         return watched
 
     def forget(self, call_id: str) -> None:
-        """Look for it no more."""
+        """Look for it no more; it is deleted soon."""
         with self._condition:
             self._calls.pop(call_id, None)
+            self._ended.append(call_id)
 
     def _run(self) -> None:
         while True:
             with self._condition:
-                if not self._calls:
+                if not self._calls and not self._ended:
                     self._is_running = False
                     return
-                watched = dict(self._calls)
+                watched, ended, self._ended = dict(self._calls), self._ended, []
             try:
+                if ended:
+                    self._table.delete(ended)  # where it fails, workers delete them some day
                 found = {status.id: status for status in self._table.read(list(watched))}
             except JournalError:  # it may be back before the time of a call is over, which says so
                 pause = _PAUSE_AFTER_ERROR
             else:
+                pause = self._get_pause() if watched else 0
                 for call_id, call in watched.items():
                     call.take(found.get(call_id) or CallStatus(call_id, CallState.GIVEN_UP, is_lost=True))
-                age = monotonic() - self._begun
-                pause = next(pause for limit, pause in _PAUSES if age < limit)
             with self._condition:
                 self._condition.wait(pause)
+
+    def _get_pause(self) -> float:
+        age = monotonic() - self._begun
+        return next(pause for limit, pause in _PAUSES if age < limit)

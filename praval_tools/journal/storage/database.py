@@ -20,6 +20,9 @@ class Database(Protocol):
     list_numbers_sql: str
     """A query that returns the numbers of a JSON list, given as the parameter `numbers`."""
 
+    autocommits: bool
+    """A statement outside of a transaction is one of its own, which waits for others as long as it must."""
+
     now_sql: str
     """SQL of the microseconds since 1970, by the clock of the database."""
 

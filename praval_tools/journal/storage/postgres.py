@@ -176,6 +176,7 @@ class PostgresDatabase:
 
     begin_snapshot_sql = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
     list_numbers_sql = "SELECT CAST(value AS bigint) FROM json_array_elements_text(CAST(:numbers AS json)) AS value"
+    autocommits = True
     now_sql = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
     max_group_rows = 2_000
     renumbers_groups = True
@@ -260,12 +261,16 @@ class PostgresDatabase:
 
     def commit(self, connection: Connection, *, new_revision: int | None = None, is_awaited: bool = True) -> None:
         """Commit, notify others of a change of state, and wait until it is on the disk, where that is asked."""
+        if _get_driver_connection(connection).info.transaction_status != TransactionStatus.IDLE:
+            self._end_transaction(connection, new_revision)
+        if is_awaited:
+            self._wait_for_log(connection)
+
+    def _end_transaction(self, connection: Connection, new_revision: int | None) -> None:
         if new_revision is not None:
             notify = "SELECT pg_notify(%s || current_schema(), %s)"
             connection.exec_driver_sql(notify, (CHANNEL_PREFIX, str(new_revision)))
         connection.exec_driver_sql("COMMIT")
-        if is_awaited:
-            self._wait_for_log(connection)
 
     def _wait_for_log(self, connection: Connection) -> None:
         try:

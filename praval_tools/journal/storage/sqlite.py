@@ -73,6 +73,7 @@ class SqliteDatabase:
 
     begin_snapshot_sql = "BEGIN"
     list_numbers_sql = "SELECT value FROM json_each(:numbers)"
+    autocommits = False
     now_sql = "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)"
     max_group_rows = 80  # a statement is cached for each number of rows, 60 KB on average
     renumbers_groups = False

@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from praval_tools.journal.storage.database import Database
-from praval_tools.journal.storage.tables import worker_calls
+from praval_tools.journal.storage.tables import store, worker_calls
 
 _MICROSECONDS: Final = 1_000_000
 
@@ -29,10 +29,18 @@ class CallState(StrEnum):
 
 
 class ClaimedCall(msgspec.Struct, frozen=True):
-    """What a worker claimed: the request, and the number of the attempt, which only this worker may end."""
+    """
+    What a worker claimed.
+
+    Args:
+        request: What is asked.
+        attempt: The number of the attempt, which only this worker may end.
+        revision: That of the state of the store, by which the call is to be decided.
+    """
 
     request: bytes
     attempt: int
+    revision: int
 
 
 class CallStatus(msgspec.Struct, frozen=True):
@@ -72,110 +80,86 @@ class WorkerCallTable:
         self._lock = threading.Lock()
         self._connection: Connection | None = None
         self._abandoned: list[object] = []
-        self._now: sa.ColumnElement[int] = sa.literal_column(database.now_sql, sa.BigInteger)
+        self._statements = _WorkerCallStatements(database.now_sql)
 
     def add(self, call_id: str, request: bytes, max_attempts: int) -> None:
         """Add a call, which up to *max_attempts* workers may begin one after another."""
-        values = {
-            "id": call_id, "state": CallState.WAITING, "request": request, "attempts": 0, "max_attempts": max_attempts,
-            "worker": "", "lease_until": 0, "created": self._now,
-        }  # fmt: skip
+        values = {"id": call_id, "request": request, "max_attempts": max_attempts}
         with self._write(is_awaited=False) as connection:
-            connection.execute(sa.insert(worker_calls).values(values))
+            connection.execute(self._statements.insert, values)
 
     def claim(self, call_id: str, worker: str, seconds: float) -> ClaimedCall | None:
         """Begin a call that waits, or whose worker is gone, for *seconds*; None: there is nothing to begin."""
-        table = worker_calls.c
-        is_lost = (table.state == CallState.RUNNING) & (table.lease_until < self._now)
-        is_free = (table.state == CallState.WAITING) | (is_lost & (table.attempts < table.max_attempts))
-        statement = (
-            sa.update(worker_calls)
-            .where(table.id == call_id, is_free)
-            .values(
-                state=CallState.RUNNING, attempts=table.attempts + 1, worker=worker, lease_until=self._get_end(seconds)
-            )
-            .returning(table.request, table.attempts)
-        )
+        values = {"call": call_id, "by": worker, "lease": int(seconds * _MICROSECONDS)}
         with self._write() as connection:  # on the disk before the function runs: it must not begin twice
-            row = connection.execute(statement).one_or_none()
+            row = connection.execute(self._statements.claim, values).one_or_none()
         return None if row is None else ClaimedCall(*row)
 
     def renew(self, calls: Iterable[tuple[str, str]], seconds: float) -> None:
         """Extend the leases of calls, each with its worker."""
         for call_id, worker in calls:
-            self._update(call_id, worker_calls.c.worker == worker, lease_until=self._get_end(seconds))
+            self._update(self._statements.renew, call_id, by=worker, lease=int(seconds * _MICROSECONDS))
 
     def release(self, call_id: str, worker: str) -> None:
         """End the lease of a call whose worker is gone."""
-        self._update(call_id, worker_calls.c.worker == worker, lease_until=0)
+        self._update(self._statements.release, call_id, by=worker)
 
     def end(self, call_id: str, attempt: int, answer: bytes) -> bool:
         """Store the answer of an attempt; tell whether it still counts."""
-        return self._update(call_id, worker_calls.c.attempts == attempt, state=CallState.ENDED, answer=answer)
+        return self._update(self._statements.end, call_id, attempt=attempt, given=answer)
 
-    def _update(self, call_id: str, condition: sa.ColumnElement[bool], **values: object) -> bool:
-        """Update a call that runs."""
-        is_it = (worker_calls.c.id == call_id, worker_calls.c.state == CallState.RUNNING, condition)
+    def _update(self, statement: sa.Update, call_id: str, **values: object) -> bool:
         with self._write(is_awaited=False) as connection:
-            return connection.execute(sa.update(worker_calls).where(*is_it).values(values)).rowcount > 0
+            return connection.execute(statement, {"call": call_id, **values}).rowcount > 0
 
     def give_up(self, call_id: str, state: CallState) -> bool:
         """Have a call that is in this state never begin, nor end, any more; tell whether it was."""
-        is_it = (worker_calls.c.id == call_id, worker_calls.c.state == state)
         with self._write() as connection:
-            changed = connection.execute(sa.update(worker_calls).where(*is_it).values(state=CallState.GIVEN_UP))
-            return changed.rowcount > 0
+            return connection.execute(self._statements.give_up, {"call": call_id, "before": state}).rowcount > 0
 
-    def delete(self, call_id: str) -> None:
-        """Forget a call; its messages are of no use then."""
+    def delete(self, call_ids: Sequence[str]) -> None:
+        """Forget calls; their messages are of no use then."""
         with self._write(is_awaited=False) as connection:
-            connection.execute(sa.delete(worker_calls).where(worker_calls.c.id == call_id))
+            connection.execute(self._statements.delete, {"calls": call_ids})
 
     def delete_older(self, seconds: float) -> int:
         """Forget the calls that were added more than *seconds* ago; return how many."""
-        before = self._now - int(seconds * _MICROSECONDS)
         with self._write(is_awaited=False) as connection:
-            return connection.execute(sa.delete(worker_calls).where(worker_calls.c.created < before)).rowcount
+            return connection.execute(self._statements.delete_older, {"age": int(seconds * _MICROSECONDS)}).rowcount
 
     def read(self, call_ids: Sequence[str]) -> list[CallStatus]:
         """Return how far these calls are; of one that is not there, nothing."""
-        table = worker_calls.c
-        is_running = table.state == CallState.RUNNING
-        columns = (
-            table.id, table.state, table.attempts, is_running & (table.lease_until < self._now),
-            table.attempts < table.max_attempts, table.answer,
-        )  # fmt: skip
-        with self._translate_errors(), self._database.readers.connect() as connection:
-            rows = connection.execute(sa.select(*columns).where(table.id.in_(call_ids)))
+        with self._connect() as connection:
+            rows = connection.execute(self._statements.select, {"calls": call_ids})
             return [CallStatus(row[0], CallState(row[1]), *row[2:]) for row in rows]
-
-    def _get_end(self, seconds: float) -> sa.ColumnElement[int]:
-        return self._now + int(seconds * _MICROSECONDS)
 
     @contextmanager
     def _write(self, *, is_awaited: bool = True) -> Iterator[Connection]:
         """
-        Write inside it, all or nothing.
+        Write one statement inside it.
 
         Args:
             is_awaited: Wait until it is on the disk.
         """
-        with self._translate_errors(), self._lock:
-            connection = self._connection = self._connection or self._database.connect_for_writing()
-            try:
+        with self._connect() as connection:
+            if not self._database.autocommits:
                 self._database.begin_write(connection)
-                yield connection
-                self._database.commit(connection, is_awaited=is_awaited)
-            except BaseException:
-                self._connection = None
-                connection.invalidate()  # closed, so that nothing of it is left
-                connection.close()
-                raise
+            yield connection
+            self._database.commit(connection, is_awaited=is_awaited)
 
     @contextmanager
-    def _translate_errors(self) -> Iterator[None]:
+    def _connect(self) -> Iterator[Connection]:
+        """Yield the connection of this process; after an error it is opened anew."""
         try:
-            yield
+            with self._lock:
+                connection = self._connection = self._connection or self._database.connect_for_writing()
+                try:
+                    yield connection
+                except BaseException:
+                    self._connection = None
+                    connection.invalidate()  # closed, so that nothing of it is left
+                    connection.close()
+                    raise
         except SQLAlchemyError as error:
             raise self._database.translate_error(error) from error
 
@@ -190,3 +174,35 @@ class WorkerCallTable:
             connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+
+
+class _WorkerCallStatements:
+    """The statements of the table, built once; *now_sql*: the microseconds by the database's clock."""
+
+    def __init__(self, now_sql: str) -> None:
+        table, bind = worker_calls.c, sa.bindparam
+        now: sa.ColumnElement[int] = sa.literal_column(now_sql, sa.BigInteger)
+        lease_end = now + bind("lease", type_=sa.BigInteger)
+        is_call, is_running = table.id == bind("call"), table.state == CallState.RUNNING
+        is_lost, has_attempts = is_running & (table.lease_until < now), table.attempts < table.max_attempts
+        is_free = (table.state == CallState.WAITING) | (is_lost & has_attempts)
+        update = sa.update(worker_calls)
+        running = update.where(is_call, is_running)
+        self.insert = sa.insert(worker_calls).values(
+            id=bind("id"), request=bind("request"), max_attempts=bind("max_attempts"), state=CallState.WAITING,
+            attempts=0, worker="", lease_until=0, created=now,
+        )  # fmt: skip
+        begun = {"state": CallState.RUNNING, "attempts": table.attempts + 1, "worker": bind("by")}
+        claim = update.where(is_call, is_free).values(**begun, lease_until=lease_end)
+        revision = sa.select(store.c.revision).scalar_subquery()
+        self.claim = claim.returning(table.request, table.attempts, revision)
+        self.renew = running.where(table.worker == bind("by")).values(lease_until=lease_end)
+        self.release = running.where(table.worker == bind("by")).values(lease_until=0)
+        ended = running.where(table.attempts == bind("attempt"))
+        self.end = ended.values(state=CallState.ENDED, answer=bind("given"))
+        self.give_up = update.where(is_call, table.state == bind("before")).values(state=CallState.GIVEN_UP)
+        is_one = table.id.in_(bind("calls", expanding=True))
+        self.delete = sa.delete(worker_calls).where(is_one)
+        self.delete_older = sa.delete(worker_calls).where(table.created < now - bind("age", type_=sa.BigInteger))
+        columns = (table.id, table.state, table.attempts, is_lost, has_attempts, table.answer)
+        self.select = sa.select(*columns).where(is_one)
