@@ -181,7 +181,8 @@ def _build_rules(decision: Decision) -> Markup:
             )
         )
     titles = ("", "rule", "holds", "because", "would change with")
-    return parts.build_table(titles, rows, caption="Every rule, in order; the one that decides is bold")
+    caption = "Every rule, in order; the one that decides is bold"
+    return parts.build_table(titles, rows, class_="listing rules", caption=caption)
 
 
 def _build_grants(registry: ToolRegistry, grants: Sequence[Grant], forms: CellForms | None) -> Markup | None:

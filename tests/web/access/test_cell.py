@@ -7,11 +7,13 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote
 
 import httpx
 import pytest
+from operator_page_rig import serve_page
 from web_access_rig import AccessServer, fill_registry, read_form, serve_access
 
 from praval_tools import ToolRegistry
@@ -192,13 +194,25 @@ class TestRefusals:
         assert "has changed since" in answer.text and "Nothing was changed" in answer.text
         assert before == registry.state.access_by_agent
 
-    def test_a_change_of_another_process_makes_a_form_stale(self, client: httpx.Client, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("act", ["grant", "block"])
+    def test_a_change_of_another_process_makes_a_form_stale(
+        self, client: httpx.Client, tmp_path: Path, registry: ToolRegistry, act: str
+    ) -> None:
         """Also one that this process does not know of yet."""
-        fields = read_form(client.get(CELL).text, "grant")
+        fields = read_form(client.get(CELL).text, act)
         with ToolRegistry(journal=tmp_path / "runs.db") as program:
             fill_registry(program)
-            program.block("pay", "intern")
+            program.block("pay", "intern", reason="of the program")
         assert 409 == client.post("/matrix/change", data=fields).status_code
+        assert ["of the program"] == [block.reason for block in registry.state.get_access("intern", "pay").blocks]
+
+    def test_of_many_forms_at_once_one_counts(self, client: httpx.Client, registry: ToolRegistry) -> None:
+        """A button that is pressed again and again."""
+        fields = read_form(client.get(CELL).text, "grant")
+        with ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(lambda _: client.post("/matrix/change", data=fields).status_code, range(8)))
+        assert [303, *[409] * 7] == sorted(answers)
+        assert 1 == len(registry.grants(tool="pay", agent="intern"))
 
     def test_calls_and_changes_of_others_make_no_form_stale(self, client: httpx.Client, registry: ToolRegistry) -> None:
         """A busy program can be operated."""
@@ -218,3 +232,17 @@ class TestRefusals:
                 fields = {"act": "grant", "agent": "intern", "tool": "pay", "token": "token-of-olga", "revision": ""}
                 assert 409 == client.post("/matrix/change", data=fields).status_code
             assert [] == registry.grants()
+
+
+class TestWholePage:
+    def test_who_logged_in_is_recorded_and_a_viewer_changes_nothing(self, registry: ToolRegistry) -> None:
+        """With the server's own log-in and form tokens."""
+        with serve_page(registry) as server:
+            with server.log_in("vera", role="viewer") as viewer, server.log_in("olga") as operator:
+                assert "<h2>" in viewer.get(CELL).text and "/matrix/change" not in viewer.get(CELL).text
+                fields = read_form(operator.get(CELL).text, "grant")
+                assert 403 == viewer.post("/matrix/change", data=fields).status_code
+                assert [] == registry.grants()
+                answer = operator.post("/matrix/change", data={**fields, "reason": "as agreed"})
+                assert 303 == answer.status_code
+            assert ["by olga: as agreed"] == [grant.reason for grant in registry.grants()]
