@@ -84,7 +84,9 @@ def ui_command(
     certificate = None
     if tls_certificate is not None and tls_key is not None:
         certificate = Certificate(chain=tls_certificate, key=tls_key)
-    server = make_http_server(page, certificate=certificate, grace_seconds=1, reads_proxy_headers=False)
+    server = make_http_server(
+        page, certificate=certificate, grace_seconds=1, reads_proxy_headers=False, on_stop=activity.feed.close
+    )
     asyncio.run(server.serve(sockets=[listener]))
 
 

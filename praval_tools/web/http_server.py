@@ -151,6 +151,7 @@ class Certificate:
 def make_http_server(
     application: ASGIApp, *, max_waiting_connections: int = MAX_WAITING_CONNECTIONS, grace_seconds: int = GRACE_SECONDS,
     certificate: Certificate | None = None, reads_proxy_headers: bool = True,
+    on_stop: Callable[[], object] | None = None,
 ) -> uvicorn.Server:  # fmt: skip
     """
     Return a server of *application*; its `run(sockets=…)` ends when the process is interrupted or terminated.
@@ -161,6 +162,7 @@ def make_http_server(
             process may open.
         grace_seconds: How long requests that are served may take to end when the server is stopped.
         certificate: Serve https with it.
+        on_stop: Called when it begins to stop: it ends what would not end by itself.
         reads_proxy_headers: Take the client's address from what a proxy on the loopback says.
     """
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -169,13 +171,19 @@ def make_http_server(
     class ServerProtocol(TimedProtocol):
         waiting = WaitingConnections(limit)
 
+    class StoppingServer(uvicorn.Server):
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            if on_stop is not None:
+                on_stop()
+            await super().shutdown(sockets)
+
     config = uvicorn.Config(
         application, http=ServerProtocol, ws="none", log_level="warning", access_log=False, server_header=False,
         timeout_keep_alive=_NEVER, timeout_graceful_shutdown=grace_seconds, proxy_headers=reads_proxy_headers,
         ssl_certfile=None if certificate is None else certificate.chain,
         ssl_keyfile=None if certificate is None else certificate.key,
     )  # fmt: skip
-    return uvicorn.Server(config)
+    return StoppingServer(config)
 
 
 def allow_many_files() -> None:

@@ -10,8 +10,9 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -41,6 +42,7 @@ def count_sheep() -> int:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The test runs in a folder of its own."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(ENV, "TMPDIR", str(tmp_path / "tmp"))
     return tmp_path
 
 
@@ -61,8 +63,11 @@ def _serve(*arguments: str, is_terminal: bool = False) -> Iterator[tuple[str, st
         finally:
             process.send_signal(signal.SIGINT)
             out, _ = process.communicate(timeout=30)
+            with suppress(OSError):  # what a terminal says at its end
+                said = os.read(reader, 65_536).decode()
             os.close(reader)
     assert ("", 130) == (out, process.returncode)
+    assert "ERROR" not in said
 
 
 @contextmanager
@@ -142,6 +147,23 @@ class TestTerminal:
             assert 403 == answer.status_code
         with open_journal(folder / "runs.db") as journal:
             assert [] == open_tokens(journal).list()
+
+
+class TestEnd:
+    def test_ends_the_streams_of_open_pages(self, folder: Path) -> None:
+        """At once and in silence; the index, which names what the journal holds, is gone."""
+        token = _make_journal(folder / "runs.db")
+        (folder / "tmp").mkdir()
+        with ExitStack() as stack:
+            with _serve("ui", "runs.db") as (url, _):
+                client = stack.enter_context(_log_in(url, token))
+                stream = stack.enter_context(client.stream("GET", "/activity/stream?topic=calls"))
+                lines = stream.iter_lines()
+                assert "retry: 1000" == next(lines)
+                began = time.monotonic()
+            assert time.monotonic() - began < 5
+            assert "event: end" in list(lines)
+        assert [] == list((folder / "tmp").iterdir())
 
 
 class TestAddresses:

@@ -64,7 +64,9 @@ class PageServer:
             more_views=more_views,
         )  # fmt: skip
         self.routes: list[Route] = app._app.routes  # type: ignore[attr-defined]
-        self._server = make_http_server(app, grace_seconds=1, reads_proxy_headers=False)
+        self._server = make_http_server(
+            app, grace_seconds=1, reads_proxy_headers=False, on_stop=self.activity.feed.close
+        )
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 

@@ -24,7 +24,7 @@ _HEADERS: Final = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 class EventStream(Response):
     """
-    Streams notices of one topic until the reader leaves, does not read, or its session is over.
+    Streams notices of one topic until the reader leaves, does not read, its session is over, or the server stops.
 
     Args:
         feed: Where the notices come from.
@@ -70,7 +70,7 @@ class EventStream(Response):
 
     async def _write(self, subscription: Subscription, send: Send) -> None:
         await _send_text(send, f"retry: {RETRY_MILLISECONDS}\n\n")
-        while self._is_session_live():
+        while self._is_session_live() and not self._feed.is_closed:
             seq = await subscription.wait(self._heartbeat)
             await _send_text(send, ": heart-beat\n\n" if seq is None else f"id: {seq}\nevent: news\ndata: {seq}\n\n")
         await _send_text(send, "event: end\ndata: The session is over.\n\n")

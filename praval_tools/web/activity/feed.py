@@ -49,6 +49,11 @@ class Subscription:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(set_event)
 
+    def wake(self) -> None:
+        """Have the page look, from any thread, whether its stream goes on."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._event.set)
+
     async def wait(self, seconds: float) -> int | None:
         """Return the number of the latest event once there is news; None if there is none in time."""
         try:
@@ -69,6 +74,14 @@ class Feed:
         self._subscriptions: dict[Subscription, str] = {}
         self._latest: dict[str, int] = {}
         self._lock = ForkSafeLock()
+        self.is_closed = False
+
+    def close(self) -> None:
+        """End all streams, and those that begin from now on: the server stops."""
+        with self._lock:
+            self.is_closed, subscriptions = True, list(self._subscriptions)
+        for subscription in subscriptions:
+            subscription.wake()
 
     def publish(self, records: Sequence[Record]) -> None:
         """Tell the pages that show something of *records*, which are in order."""
