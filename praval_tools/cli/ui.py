@@ -71,15 +71,10 @@ def ui_command(
     )
     activity, logins = Activity(journal), Logins(tokens=tokens)
     ctx.call_on_close(activity.close)
-    address = f"[{host}]" if ":" in host else host
+    address = f"{'https' if has_tls else 'http'}://{f'[{host}]' if ':' in host else host}:{settings.port}/"
     is_at_terminal = sys.stderr.isatty() and host in _LOOPBACK and not is_database_url(journal.name)
-    print_message(f"The page of {journal.name} is at {'https' if has_tls else 'http'}://{address}:{settings.port}/")
-    if is_at_terminal:
-        token = logins.make_one_time_token(_find_user_name())
-        print_message(f"Log in there, once and within an hour, with: {token}")
-    else:
-        _note_missing_tokens(tokens)
-    print_message("End it with Ctrl-C.")
+    token = logins.make_one_time_token(_find_user_name()) if is_at_terminal else None
+    _announce_page(f"The page of {journal.name} is at {address}", tokens, token)
     page = build_app(activity, logins, registry=registry, settings=settings)
     certificate = None
     if tls_certificate is not None and tls_key is not None:
@@ -136,9 +131,14 @@ def _open_journal(ctx: click.Context) -> tuple[Journal, ToolRegistry | None]:
     return registry.journal, registry
 
 
-def _note_missing_tokens(tokens: Tokens) -> None:
-    if all(token.role == AGENT_ROLE for token in tokens.list()):
+def _announce_page(text: str, tokens: Tokens, one_time_token: str | None) -> None:
+    """Say where the page is, and how to log in."""
+    print_message(text)
+    if one_time_token is not None:
+        print_message(f"Log in there, once and within an hour, with: {one_time_token}")
+    elif all(token.role == AGENT_ROLE for token in tokens.list()):
         print_note("nobody can log in yet: praval-tools tokens add NAME --role operator")
+    print_message("End it with Ctrl-C.")
 
 
 def _find_user_name() -> str:
