@@ -121,10 +121,11 @@ class AgentViews:
                     build_element("th", link, scope="row"),
                     build_rule(decision.rule),
                     build_element("td", parts.shorten(decision.reason, 300), class_="long"),
-                    build_element("a", "All rules", href=build_cell_url(name, tool)),
+                    build_element("a", "Every rule", href=build_cell_url(name, tool)),
                 )
             )
-        table = parts.build_table(("tool", "rule", "because", ""), rows, caption="Tools, and the rule that decides")
+        titles = ("tool", "rule", "because", "all rules")
+        table = parts.build_table(titles, rows, caption="Tools, and the rule that decides")
         tools = parts.build_section(
             "Tools",
             "Every tool that a rule could give it, refused ones too.",

@@ -180,7 +180,7 @@ def _build_rules(decision: Decision) -> Markup:
                 class_="decisive" if is_decisive else None,
             )
         )
-    titles = ("", "rule", "holds", "because", "would change with")
+    titles = ("no.", "rule", "holds", "because", "would change with")
     caption = "Every rule, in order; the one that decides is bold"
     return parts.build_table(titles, rows, class_="listing rules", caption=caption)
 

@@ -107,13 +107,18 @@ def _fits(grant: Grant, given: dict[str, str]) -> bool:
 
 def list_records(state: AccessState) -> list[GrantRecord]:
     """Return all grants that are known, the latest first, then those that wait for their tools."""
-    records = sorted(state.grants.values(), key=lambda record: record.seq, reverse=True)
+    records = sorted(state.grants.values(), key=_get_age_key, reverse=True)
     for stored in state.iter_pending_grants(None):
         if isinstance(stored.change, events.ToolAssigned):
             grant = stored.change.grant
             spent = 0 if stored.left is None or grant.max_calls is None else grant.max_calls - stored.left
             records.append(GrantRecord(grant, 0, spent_calls=spent))
     return records
+
+
+def _get_age_key(record: GrantRecord) -> tuple[float, int]:
+    made = record.grant.made
+    return 0.0 if made is None else made.timestamp(), record.seq
 
 
 def classify(state: AccessState, record: GrantRecord, now: datetime) -> ListedGrant:

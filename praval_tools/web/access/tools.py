@@ -205,11 +205,11 @@ def _build_callers(registry: ToolRegistry, state: AccessState, tool: AnyTool, ac
                     ),
                     build_rule(decision.rule),
                     build_element("td", parts.shorten(decision.reason, 300), class_="long"),
-                    build_element("a", "All rules", href=build_cell_url(agent, tool.name)),
+                    build_element("a", "Every rule", href=build_cell_url(agent, tool.name)),
                 )
             )  # fmt: skip
     text = f"{parts.count_words(allowed, 'agent')} of {len(agents):,}."
     text += f" The first {_MAX_CALLERS} are shown." if allowed > _MAX_CALLERS else ""
     matrix = build_element("p", parts.build_link("Its row of the matrix", "/matrix", name=tool.name), class_="fine")
-    table = parts.build_table(("agent", "rule", "because", ""), rows, caption="Agents that may call it")
+    table = parts.build_table(("agent", "rule", "because", "all rules"), rows, caption="Agents that may call it")
     return parts.build_section("Who may call it", text, matrix, table if rows else parts.build_note("Nobody."))

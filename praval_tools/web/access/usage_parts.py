@@ -87,7 +87,7 @@ def _build_outcomes(index: JournalIndex, kind: Literal["tool", "agent"], name: s
         for outcome, number in count_outcomes(index, kind, name)
     ]
     caption = "How the calls ended, in the latest 10,000 events"
-    return parts.build_table(("outcome", "calls", ""), rows, class_=_FIGURES, caption=caption)
+    return parts.build_table(("outcome", "calls", "events"), rows, class_=_FIGURES, caption=caption)
 
 
 def _build_durations(durations: Sequence[float]) -> Markup | None:
@@ -95,7 +95,7 @@ def _build_durations(durations: Sequence[float]) -> Markup | None:
         return None
     values = [find_quantile(durations, share) for share, _ in _SHARES]
     cells = [build_element("td", format_duration(value), class_="number") for value in (*values, durations[-1])]
-    titles = ("", *(title for _, title in _SHARES), "slowest")
+    titles = ("share", *(title for _, title in _SHARES), "slowest")
     caption = "Durations of the latest 500 calls that ended well: half of them were faster than the first figure"
     row = build_row(build_element("th", "duration", scope="row"), *cells)
     return parts.build_table(titles, [row], class_=_FIGURES, caption=caption)

@@ -45,6 +45,7 @@ class TestEveryView:
         assert 1 <= text.count("<table")
         assert text.count("<caption") == text.count("<thead")
         assert not re.search(r"<th(?![^>]*scope)[^>]*>", text.replace("<thead", "<x"))
+        assert not re.search(r"<th[^>]*></th>", text)
         assert all(f'for="{name}"' in text for name in re.findall(r'<(?:input|select)[^>]* id="([^"]*)"', text))
 
     @pytest.mark.parametrize(
@@ -158,6 +159,18 @@ class TestGrants:
         """By agent and tool."""
         assert 1 == len(list_heads(client.get("/grants?agent=intern&tool=pay").text))
         assert [] == list_heads(client.get("/grants?agent=nobody").text)
+
+    def test_the_latest_comes_first_also_after_a_restart(self, tmp_path: Path) -> None:
+        """What a journal restores has no order of its own."""
+        for reason in ("first", "second", "third"):
+            with ToolRegistry(journal=tmp_path / "runs.db") as registry:
+                fill_registry(registry)
+                registry.grant("csv_parse" if reason == "second" else "pay", "intern", reason=reason)
+        with ToolRegistry(journal=tmp_path / "runs.db") as registry:
+            fill_registry(registry)
+            with serve_access(tmp_path / "runs.db", registry) as server, server.open_client() as client:
+                page = client.get("/grants").text
+        assert ["third", "second", "first"] == re.findall(r">(first|second|third)<", page)
 
     def test_a_journal_alone_shows_what_it_holds(self, tmp_path: Path) -> None:
         """Grants wait for the program that has their tools; those that ended are told apart."""
