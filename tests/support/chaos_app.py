@@ -43,12 +43,20 @@ def call_mark(path: str) -> int:
     return int(registry.agent("ann").call("mark", path=path))
 
 
+def tell_trace() -> list[str]:
+    """Tell in which span this runs."""
+    from opentelemetry import trace
+
+    context = trace.get_current_span().get_span_context()
+    return [f"{context.trace_id:032x}", f"{context.span_id:016x}"]
+
+
 def make_registry(journal: str, broker: str, owner: str) -> ToolRegistry:
     """Return a registry in which *owner* owns the tools."""
     registry = ToolRegistry(
         journal=Path(journal) if journal.startswith("/") else journal, engine="celery", broker=broker, retry_wait=0
     )
-    for function in (mark, mark_slowly, take_password, call_mark, mark_and_die):
+    for function in (mark, mark_slowly, take_password, call_mark, mark_and_die, tell_trace):
         registry.tool(function.__name__, owned_by=owner)(function)
     for function in (mark_slowly, mark_and_die):
         registry.tool(f"again_{function.__name__}", owned_by=owner, idempotent=True)(function)

@@ -69,11 +69,14 @@ def wait_until(is_true: Callable[[], object], seconds: float = 30) -> None:
 
 
 @contextmanager
-def open_place(broker: str, store: str, folder: Path) -> Iterator[Place]:
-    """Yield a place without a worker."""
+def open_place(broker: str, store: str, folder: Path, port: int | None = None) -> Iterator[Place]:
+    """Yield a place without a worker, which speaks to the broker at *port*."""
     file = folder / "marks"
     file.touch()
-    with make_journal(store, folder) as journal, make_worker_home(broker, str(journal), folder, "chaos_app") as home:
+    with (
+        make_journal(store, folder) as journal,
+        make_worker_home(broker, str(journal), folder, "chaos_app", port) as home,
+    ):
         with chaos_app.make_registry(home.journal, home.broker, home.owner) as registry:
             chaos_app.grant_all(registry)
             yield Place(registry, home, file)

@@ -19,6 +19,8 @@ from attrs import define
 
 SUPPORT = Path(__file__).parent
 _START_SECONDS = 60
+PORTS = {"redis": 6379, "rabbitmq": 5672}
+"""Where the brokers listen."""
 _DATABASES = 16  # that Redis has
 
 
@@ -126,11 +128,16 @@ class WorkerHome:
 
 
 @contextmanager
-def make_worker_home(broker: str, journal: str, folder: Path, app: str = "worker_app") -> Iterator[WorkerHome]:
-    """Yield a place for workers of *app*; skip the test where the broker does not answer."""
+def make_worker_home(
+    broker: str, journal: str, folder: Path, app: str = "worker_app", port: int | None = None
+) -> Iterator[WorkerHome]:
+    """Yield a place for workers of *app*, at another *port* of the broker; skip the test where that does not answer."""
     if problem := find_broker_problem(broker):
         pytest.skip(problem)
-    home = WorkerHome(get_broker(broker), f"owner-{secrets.token_hex(4)}", app, journal, folder, [])
+    url = get_broker(broker)
+    if port is not None:
+        url = url.replace(f":{PORTS[broker]}/", f":{port}/")
+    home = WorkerHome(url, f"owner-{secrets.token_hex(4)}", app, journal, folder, [])
     try:
         yield home
     finally:

@@ -9,17 +9,20 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
-from chaos_rig import Place, place, wait_until
+from chaos_rig import PLACES, Place, open_place, place, wait_until
+from cutting_proxy import CuttingProxy
 from store_rig import execute as execute_sql
 from store_rig import get_test_database
-from worker_rig import SUPPORT
+from telemetry_rig import Collector, collector
+from worker_rig import PORTS, SUPPORT
 
 from praval_tools import Outcome, ToolCall
 from praval_tools.integrations.celery.broker import RUN_ONCE, make_celery
 
-__all__ = ["place"]
+__all__ = ["collector", "place"]
 ON_REDIS = pytest.mark.parametrize("place", [("redis", "sqlite")], ids="-".join, indirect=True)
 ON_RABBITMQ = pytest.mark.parametrize("place", [("rabbitmq", "postgres")], ids="-".join, indirect=True)
 pytestmark = pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs POSIX")
@@ -135,18 +138,34 @@ class TestMessages:
 
 
 class TestConnections:
-    def test_that_are_cut(self, place: Place) -> None:
+    @pytest.mark.parametrize(("broker", "store"), PLACES)
+    def test_that_are_cut(self, broker: str, store: str, tmp_path: Path) -> None:
         """Connections to the broker and the database are cut while calls run: each ends, and none runs twice."""
-        place.home.start(concurrency=2)
-        files = [place.file.with_name(f"marks-{number}") for number in range(12)]
-        waits = [place.begin("mark_slowly", path=str(file), seconds=0.3) for file in files]
-        for _ in range(6):
-            threading.Event().wait(0.3)
-            cut_connections(place)
-        outcomes = {wait().outcome for wait in waits}
-        assert {Outcome.OK, Outcome.ENGINE_LOST} >= outcomes, outcomes
-        assert all(not file.exists() or file.stat().st_size == 1 for file in files)
-        wait_until(lambda: place.execute("mark", path=str(place.file)).outcome is Outcome.OK)
+        with CuttingProxy(PORTS[broker]) as proxy, open_place(broker, store, tmp_path, proxy.port) as place:
+            place.home.start(concurrency=2)
+            files = [tmp_path / f"marks-{number}" for number in range(12)]
+            waits = [place.begin("mark_slowly", path=str(file), seconds=0.3) for file in files]
+            for _ in range(6):
+                threading.Event().wait(0.3)
+                proxy.cut()
+                if store == "postgres":
+                    end_sessions()
+            outcomes = {wait().outcome for wait in waits}
+            assert proxy.cut_count > 0
+            assert {Outcome.OK, Outcome.ENGINE_LOST} >= outcomes, outcomes
+            assert all(not file.exists() or file.stat().st_size == 1 for file in files)
+            wait_until(lambda: place.execute("mark", path=str(place.file)).outcome is Outcome.OK)
+
+
+class TestTraces:
+    def test_are_those_of_the_call(self, place: Place, collector: Collector) -> None:
+        """What a function traces on a worker belongs to the span of its call."""
+        place.home.start()
+        place.registry.telemetry = collector.make_telemetry()
+        trace = place.execute("tell_trace").result
+        span = collector.take_span()
+        assert span.context is not None
+        assert [f"{span.context.trace_id:032x}", f"{span.context.span_id:016x}"] == trace
 
 
 def list_call_ids(place: Place) -> list[str]:
@@ -170,20 +189,10 @@ def delete_messages(place: Place) -> int:
     return 0
 
 
-def cut_connections(place: Place) -> None:
-    """Have the servers cut all connections of the broker and of the database, as far as they are ours."""
-    if place.home.broker.startswith("redis"):
-        import redis
-
-        client = redis.Redis.from_url(place.home.broker)
-        number = place.home.broker.rpartition("/")[2]
-        for one in client.client_list():
-            if one["db"] == number and "client|list" not in one["cmd"]:
-                client.client_kill_filter(_id=one["id"])
-        client.close()
-    else:
-        execute_sql(
-            get_test_database(),
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
-            "AND pid <> pg_backend_pid() AND application_name = 'praval-tools'",
-        )
+def end_sessions() -> None:
+    """Have PostgreSQL end all sessions that are ours."""
+    execute_sql(
+        get_test_database(),
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+        "AND pid <> pg_backend_pid() AND application_name = 'praval-tools'",
+    )
