@@ -119,7 +119,10 @@ def _build_card(request: ApprovalRequest, token: Markup | None) -> Markup:
         title,
         build_element("p", risk, " ", parts.shorten(request.reason, 1_000)),
         build_element("p", "It runs with:", class_="fine"),
-        parts.build_values(request.arguments, parts.build_url("/approvals/arguments", id=request.id)),
+        parts.build_values(
+            request.arguments, parts.build_url("/approvals/arguments", id=request.id),
+            label=f"Arguments of call {sanitize_text(request.tool_call_id, max_length=80)}",
+        ),
         facts,
         None if token is None else _build_form(request, token),
         class_="asked",

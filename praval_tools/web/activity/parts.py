@@ -37,7 +37,7 @@ def shorten(text: object, length: int = MAX_NAME) -> Markup:
 
 def build_table(titles: Sequence[str], rows: Sequence[Markup], *, class_: str = "listing", caption: str = "") -> Markup:
     """Return a table that scrolls by itself where it is too wide, also with the keyboard."""
-    head = build_row(*(build_element("th", title, scope="col") for title in titles))
+    head = build_row(*(build_element("th", title, scope="col") if title else Markup("<td></td>") for title in titles))
     body = build_element("tbody", *rows)
     note = build_element("caption", caption, class_="fine") if caption else None
     table = build_element("table", note, build_element("thead", head), body, class_=class_)
@@ -84,8 +84,8 @@ def format_value(value: object, length: int = MAX_PREVIEW) -> Markup:
     return escape_text(write_json(value), max_length=length)
 
 
-def build_values(values: object, content_url: str) -> Markup:
-    """Return arguments, a row each, cut where they are long; all of them are behind a link."""
+def build_values(values: object, content_url: str, *, label: str = "Arguments") -> Markup:
+    """Return arguments, a row each, cut where they are long; all of them are behind a link; *label* says whose."""
     if not isinstance(values, Mapping):
         text = write_json(values)
         return join_markup(build_element("pre", shorten(text, MAX_VALUE)), _build_rest(text, content_url))
@@ -97,7 +97,7 @@ def build_values(values: object, content_url: str) -> Markup:
     is_cut = len(texts) > 100 or any(len(text) > MAX_VALUE for text in texts.values())
     table = build_element("table", build_element("tbody", *rows), class_="facts")
     return join_markup(
-        build_element("div", table, class_="wide", tabindex=0, role="region", aria_label="Arguments"),
+        build_element("div", table, class_="wide", tabindex=0, role="region", aria_label=label),
         _build_rest("x" * (MAX_VALUE + 1) if is_cut else "", content_url),
     )
 
