@@ -211,6 +211,35 @@ class Process:
         self.is_stale = False
         self.interpreter = Queue(store.clock)
         self.table = Queue(store.clock)  # of calls on workers
+        self._on_workers = 0
+        self._answered: list[_Action] = []
+
+    def send(self, run: _Action) -> None:
+        """Add a call to the table of calls on workers; then *run*."""
+        self._on_workers += 1
+        self.table.ask(self._store.costs.worker_add, run)
+        if self._on_workers == 1:
+            self._look_later()
+
+    def take_answer(self, done: _Action) -> None:
+        """Do *done* when the answer of a worker, which is there now, is looked for."""
+        self._answered.append(done)
+
+    def _look_later(self) -> None:
+        self._store.clock.after(LOOK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        answered, self._answered = self._answered, []
+        costs = self._store.costs
+        seconds = costs.worker_read + (costs.worker_delete if answered else 0)
+        self.table.ask(seconds, lambda: self._deliver(answered))
+
+    def _deliver(self, answered: Sequence[_Action]) -> None:
+        self._on_workers -= len(answered)
+        for done in answered:
+            done()
+        if self._on_workers:
+            self._look_later()
 
     def append(self, is_start: bool, done: _Action) -> None:
         """Write a record, the start of a call or its end, with the next group."""
@@ -296,14 +325,10 @@ class Run:
             if not self.plan.workers:
                 clock.after(tool, finish) if tool else finish()
                 return
-            process.table.ask(self.costs.worker_add, lambda: clock.after(BROKER_SECONDS, run_on_worker))
+            process.send(lambda: clock.after(BROKER_SECONDS, run_on_worker))
 
         def run_on_worker() -> None:
-            store.workers.ask(tool + self.costs.worker_run, take_answer)
-
-        def take_answer() -> None:
-            look = self.random.random() * LOOK_SECONDS + self.costs.worker_read
-            clock.after(look, lambda: process.table.ask(self.costs.worker_delete, finish))
+            store.workers.ask(tool + self.costs.worker_run, lambda: process.take_answer(finish))
 
         process.interpreter.ask(half, lambda: process.append(True, run_tool))
 
@@ -327,7 +352,7 @@ class Run:
         loads = {
             "interpreter": max(process.interpreter.served for process in store.processes) / seconds,
             "lock": store.lock.served / seconds,
-            "cores": calls * (self.costs.server + (5 * self.costs.small if self.plan.workers else 0)) / SERVER_CORES,
+            "cores": calls * (self.costs.server + (3 * self.costs.small if self.plan.workers else 0)) / SERVER_CORES,
         }
         if self.plan.workers:
             loads["table"] = max(process.table.served for process in store.processes) / seconds

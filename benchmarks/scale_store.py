@@ -309,7 +309,7 @@ def measure_worker_calls(url: str) -> Costs:
             "worker_claim_us": _median(lambda number: table.claim(f"{number}", "bench", 60.0), 300),
             "worker_end_us": _median(lambda number: table.end(f"{number}", 1, request), 300),
             "worker_read_us": _median(lambda number: table.read([f"{number}"]), 300),
-            "worker_delete_us": _median(lambda number: table.delete(f"{number}"), 300),
+            "worker_delete_us": _median(lambda number: table.delete([f"{number}"]), 300),
         }
         table.close()
     return costs
