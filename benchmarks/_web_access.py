@@ -20,7 +20,7 @@ from _web_journal import make_journal
 from starlette.applications import Starlette
 
 from praval_tools import Agent, ToolRegistry
-from praval_tools.web.access.access import Access
+from praval_tools.web.access.access import AccessReader
 from praval_tools.web.access.routes import build_routes
 from praval_tools.web.activity.activity import Activity
 
@@ -55,7 +55,7 @@ def measure(*, quick: bool) -> Iterator[Figure]:
             with closing(Activity(registry.journal, Path(folder))) as activity:
                 activity.index.catch_up()
                 before = _read_peak()
-                medians = asyncio.run(_time_pages(Access(activity, registry), rounds=5 if quick else 15))
+                medians = asyncio.run(_time_pages(AccessReader(activity, registry), rounds=5 if quick else 15))
                 peak = _read_peak()
     slowest = max(medians, key=lambda name: statistics.median(medians[name]))
     times = medians[slowest]
@@ -88,7 +88,7 @@ def fill_registry(registry: ToolRegistry, agents: int, tools: int) -> None:
             )  # fmt: skip
 
 
-async def _time_pages(access: Access, *, rounds: int) -> dict[str, list[float]]:
+async def _time_pages(access: AccessReader, *, rounds: int) -> dict[str, list[float]]:
     app = Starlette(routes=build_routes(access, PlainHost()))
     transport = httpx.ASGITransport(app)
     times: dict[str, list[float]] = {name: [] for name in _PAGES}

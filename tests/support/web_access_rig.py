@@ -23,7 +23,7 @@ from starlette.responses import Response
 
 from praval_tools import Agent, ToolCall, ToolRegistry
 from praval_tools.journal import open_journal
-from praval_tools.web.access.access import Access
+from praval_tools.web.access.access import AccessReader
 from praval_tools.web.access.routes import build_routes
 from praval_tools.web.activity.activity import Activity
 from praval_tools.web.activity.routes import build_routes as build_activity_routes
@@ -109,7 +109,7 @@ class AccessServer:
         self.activity.index.catch_up()
         self.activity.start()
         self.registry = registry
-        routes = [*build_routes(Access(self.activity, registry), self.host)]
+        routes = [*build_routes(AccessReader(self.activity, registry), self.host)]
         app = Starlette(routes=[*routes, *build_activity_routes(self.activity, self.host)])
         app.add_route("/style.css", show_style)
         self._socket = socket.socket()
@@ -153,9 +153,11 @@ def serve_access(journal: str | Path, registry: ToolRegistry | None = None) -> I
         server.close()
 
 
-def read_form(text: str, act: str, number: int = 0) -> dict[str, str]:
-    """Return the hidden fields of the form of a page that does *act*."""
-    forms = [form for form in re.findall(r"<form.*?</form>", text, re.DOTALL) if f'name="act" value="{act}"' in form]
+def read_form(text: str, change: str, number: int = 0) -> dict[str, str]:
+    """Return the hidden fields of the form of a page that does *change*."""
+    forms = [
+        form for form in re.findall(r"<form.*?</form>", text, re.DOTALL) if f'name="change" value="{change}"' in form
+    ]
     fields = dict(re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)"', forms[number]))
     return {name: unescape(value) for name, value in fields.items()}
 

@@ -1,4 +1,4 @@
-"""`Access`: the registry and the journal as the views of access read them."""
+"""`AccessReader`: the registry and the journal as the views of access read them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MEMORY_JOURNAL_NAME = "memory"
 """The name of a journal that ends with its process."""
 
 
-class Access:
+class AccessReader:
     """
     What the views show: who may call what, by a program's registry, and what the journal holds of it.
 

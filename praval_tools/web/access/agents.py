@@ -17,7 +17,7 @@ from praval_tools.errors import InvalidNameError
 from praval_tools.execution.context import resolve_agent
 from praval_tools.report.access_matrix import list_agents
 from praval_tools.report.markup import Markup, build_code, build_element, build_row, join_markup
-from praval_tools.web.access.access import Access, build_missing_program_note
+from praval_tools.web.access.access import AccessReader, build_missing_program_note
 from praval_tools.web.access.filters import Paging, ToolFilter, read_filter
 from praval_tools.web.access.matrix import build_cell_url, build_names, build_rule
 from praval_tools.web.access.usage_parts import build_call_count, build_usage
@@ -36,7 +36,7 @@ _TITLES: Final = ("agent", "may call", "owns", "calls", "lists", "requests")
 class AgentViews:
     """The views of agents."""
 
-    access: Access
+    access: AccessReader
     host: Host
 
     async def show_agents(self, request: Request) -> Response:

@@ -18,8 +18,8 @@ from praval_tools.report.markup import Markup, build_code, build_element, build_
 from praval_tools.report.remedies import format_remedy, get_useful_change, write_as_commands
 from praval_tools.report.text import format_time, sanitize_text
 from praval_tools.tools.decision import Decision
-from praval_tools.web.access.access import Access, build_missing_program_note
-from praval_tools.web.access.changes import ACTS, MAX_REASON, TIME_HELP, compute_revision, make_change
+from praval_tools.web.access.access import AccessReader, build_missing_program_note
+from praval_tools.web.access.changes import CHANGES, MAX_REASON, TIME_HELP, compute_revision, make_change
 from praval_tools.web.access.matrix import build_cell_url, build_rule
 from praval_tools.web.activity import parts
 from praval_tools.web.activity.activity import StaleFormError
@@ -48,16 +48,16 @@ class CellForms:
     revision: str
 
     def build(
-        self, act: str, button: str, *fields: object, class_: str = "", title: str = "", about: str = ""
+        self, change: str, button: str, *fields: object, class_: str = "", title: str = "", about: str = ""
     ) -> Markup:  # fmt: skip
-        """Return a form that does *act*; *about* tells its button from others of the same text."""
+        """Return a form that does *change*; *about* tells its button from others of the same text."""
         label = f"{button} {about}" if about else None
         return build_element(
             "form",
             self.token,
             *(parts.build_hidden(name, getattr(self, name)) for name in ("agent", "tool")),
             build_element("input", type="hidden", name="revision", value=self.revision),
-            build_element("input", type="hidden", name="act", value=act),
+            build_element("input", type="hidden", name="change", value=change),
             build_element("h3", title) if title else None,
             *fields,
             build_element("button", button, type="submit", class_=class_ or None, aria_label=label),
@@ -69,7 +69,7 @@ class CellForms:
 class CellViews:
     """The view of one agent and one tool, and its forms."""
 
-    access: Access
+    access: AccessReader
     host: Host
 
     async def show_cell(self, request: Request) -> Response:
@@ -77,7 +77,7 @@ class CellViews:
         agent, tool = (request.query_params.get(name, "") for name in ("agent", "tool"))
         operator = self.host.find_operator(request)
         token = self.host.build_form_token(request) if operator is not None else None
-        done = ACTS.get(request.query_params.get("done", ""), "")
+        done = CHANGES.get(request.query_params.get("done", ""), "")
         try:
             content, status = await run_in_threadpool(self._build, agent, tool, token, done)
         except InvalidNameError as error:
@@ -106,9 +106,9 @@ class CellViews:
             text = f"{text} Nothing was changed; go back and try again."
             return self._show_answer(request, "Not changed", text, 400, url)
         if notes:
-            text = " ".join((ACTS[fields["act"]], *map(write_as_commands, notes)))
+            text = " ".join((CHANGES[fields["change"]], *map(write_as_commands, notes)))
             return self._show_answer(request, "Changed", text, 200, url)
-        return RedirectResponse(f"{url}&done={fields['act']}", 303)
+        return RedirectResponse(f"{url}&done={fields['change']}", 303)
 
     def _show_answer(self, request: Request, title: str, text: str, status: int, url: str) -> Response:
         back = build_element("p", build_element("a", "What holds now", href=url))
@@ -239,17 +239,17 @@ def _build_changes(state: AccessState, decision: Decision, forms: CellForms) -> 
     return parts.build_section("Change it", lead, build_element("div", *shown, class_="choices"))
 
 
-def _build_text_field(name: str, act: str, label: str, **attributes: object) -> Markup:
-    id_ = f"{act}-{name}"
+def _build_text_field(name: str, change: str, label: str, **attributes: object) -> Markup:
+    id_ = f"{change}-{name}"
     return join_markup(
         build_element("label", label, for_=id_),
         build_element("input", type="text", name=name, id=id_, autocomplete="off", **attributes),
     )
 
 
-def _build_plain_form(forms: CellForms, act: str, button: str, text: str, class_: str = "primary") -> Markup:
-    reason = _build_text_field("reason", act, "Reason, which is recorded", maxlength=MAX_REASON)
-    return forms.build(act, button, build_element("p", text, class_="fine"), reason, class_=class_, title=button)
+def _build_plain_form(forms: CellForms, change: str, button: str, text: str, class_: str = "primary") -> Markup:
+    reason = _build_text_field("reason", change, "Reason, which is recorded", maxlength=MAX_REASON)
+    return forms.build(change, button, build_element("p", text, class_="fine"), reason, class_=class_, title=button)
 
 
 def _build_grant_form(forms: CellForms) -> Markup:

@@ -19,7 +19,7 @@ from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.web.activity import parts
 from praval_tools.web.activity.activity import StaleFormError, parse_json
 
-ACTS: Final = {
+CHANGES: Final = {
     "grant": "Granted.", "revoke": "The grant was revoked.", "remove": "Taken away.", "block": "Blocked.",
     "lift": "Every block of the two was lifted.",
 }  # fmt: skip
@@ -67,12 +67,12 @@ def make_change(registry: ToolRegistry, operator: str, fields: Mapping[str, str]
         JournalError: It could not be recorded.
     """
     agent, tool = parts.read_hidden(fields, "agent"), parts.read_hidden(fields, "tool")
-    act, revision = fields.get("act", ""), fields.get("revision", "")
-    if act not in ACTS:
+    change, revision = fields.get("change", ""), fields.get("revision", "")
+    if change not in CHANGES:
         raise ValueError("The form says nothing that can be done.")
     note = fields.get("reason", "").strip()[:MAX_REASON]
     reason = f"by {operator}: {note}" if note else f"by {operator}"
-    terms = _read_terms(fields, reason) if act == "grant" else GrantTerms()
+    terms = _read_terms(fields, reason) if change == "grant" else GrantTerms()
     store = get_runtime(registry).access_store
 
     def check_revision(state: AccessState) -> list[AnyStateEvent]:
@@ -84,9 +84,9 @@ def make_change(registry: ToolRegistry, operator: str, fields: Mapping[str, str]
         warnings.simplefilter("always")
         with registry.as_operator(), registry.change():
             store.commit(check_revision)  # tried again with the change, where another process was faster
-            if tool not in store.get_current_state().tools and act in ("grant", "block"):
+            if tool not in store.get_current_state().tools and change in ("grant", "block"):
                 raise ValueError(f"There is no tool {tool}.")
-            match act:
+            match change:
                 case "grant":
                     registry.grant(tool, agent, **terms)
                 case "revoke":

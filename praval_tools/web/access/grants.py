@@ -20,7 +20,7 @@ from praval_tools.access.state import AccessState
 from praval_tools.journal.index.usage import find_latest_uses
 from praval_tools.report.markup import Markup, build_code, build_element, build_row, join_markup
 from praval_tools.report.text import sanitize_text
-from praval_tools.web.access.access import Access
+from praval_tools.web.access.access import AccessReader
 from praval_tools.web.access.matrix import build_cell_url
 from praval_tools.web.activity import parts
 from praval_tools.web.activity.calls import parse_number
@@ -70,7 +70,7 @@ UseLookup = Callable[[str], dict[str, datetime]]
 class GrantView:
     """The view of grants."""
 
-    access: Access
+    access: AccessReader
     host: Host
 
     async def show_grants(self, request: Request) -> Response:

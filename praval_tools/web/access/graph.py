@@ -16,7 +16,7 @@ from praval_tools.report.access_charts import AccessSurvey, render_ownership, su
 from praval_tools.report.access_matrix import list_agents
 from praval_tools.report.markup import Markup, build_code, build_element, build_row, join_markup
 from praval_tools.tools.tool import AnyTool
-from praval_tools.web.access.access import Access, build_missing_program_note
+from praval_tools.web.access.access import AccessReader, build_missing_program_note
 from praval_tools.web.access.filters import Paging, ToolFilter, build_filter_form, read_filter
 from praval_tools.web.access.matrix import build_names, build_rule
 from praval_tools.web.activity import parts
@@ -33,7 +33,7 @@ AGENTS: Final = 24
 class GraphView:
     """The view of ownership."""
 
-    access: Access
+    access: AccessReader
     host: Host
 
     async def show_graph(self, request: Request) -> Response:

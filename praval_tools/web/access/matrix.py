@@ -14,7 +14,7 @@ from praval_tools.report.access_charts import RULES, get_rule_class
 from praval_tools.report.access_matrix import NO_ACCESS_RULES, AccessMatrix, build_access_matrix, list_agents
 from praval_tools.report.markup import Markup, build_code, build_element, build_row, escape_text, join_markup
 from praval_tools.report.svg import draw_legend
-from praval_tools.web.access.access import Access, build_missing_program_note
+from praval_tools.web.access.access import AccessReader, build_missing_program_note
 from praval_tools.web.access.filters import Paging, ToolFilter, build_filter_form, read_filter
 from praval_tools.web.activity import parts
 from praval_tools.web.activity.calls import parse_number
@@ -30,7 +30,7 @@ TOOLS: Final = 50
 class MatrixView:
     """The view of the matrix."""
 
-    access: Access
+    access: AccessReader
     host: Host
 
     async def show_matrix(self, request: Request) -> Response:

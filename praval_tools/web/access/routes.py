@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from praval_tools.web.access.access import Access
+from praval_tools.web.access.access import AccessReader
 from praval_tools.web.access.agents import AgentViews
 from praval_tools.web.access.cell import CellViews
 from praval_tools.web.access.grants import GrantView
@@ -26,7 +26,7 @@ STYLE_URL: Final = "/access/access.css"
 """What the views add to the style sheets of reports and of the views of what happens."""
 
 
-def build_routes(access: Access, host: Host) -> list[Route]:
+def build_routes(access: AccessReader, host: Host) -> list[Route]:
     """Return the routes of the views, for an app whose routes check who is logged in before."""
     matrix, cells = MatrixView(access, host), CellViews(access, host)
     tools, agents = ToolViews(access, host), AgentViews(access, host)

@@ -20,7 +20,7 @@ from praval_tools.report.markup import Markup, build_code, build_element, build_
 from praval_tools.report.text import sanitize_text
 from praval_tools.tools.source import Source
 from praval_tools.tools.tool import AnyTool
-from praval_tools.web.access.access import Access, build_missing_program_note
+from praval_tools.web.access.access import AccessReader, build_missing_program_note
 from praval_tools.web.access.filters import Paging, ToolFilter, build_filter_form, get_source_kind, read_filter
 from praval_tools.web.access.matrix import build_cell_url, build_rule
 from praval_tools.web.access.usage_parts import build_call_count, build_usage
@@ -44,7 +44,7 @@ _HINTS: Final = ("read_only", "destructive", "idempotent", "open_world")
 class ToolViews:
     """The views of tools."""
 
-    access: Access
+    access: AccessReader
     host: Host
 
     async def show_tools(self, request: Request) -> Response:
@@ -189,7 +189,7 @@ def _build_schema(tool: AnyTool) -> Markup:
     return parts.build_section("Schema", "", *pieces, link)
 
 
-def _build_callers(registry: ToolRegistry, state: AccessState, tool: AnyTool, access: Access) -> Markup:
+def _build_callers(registry: ToolRegistry, state: AccessState, tool: AnyTool, access: AccessReader) -> Markup:
     now, titles, rows = access.now(), list_agents(registry), list[Markup]()
     agents, allowed = list(titles)[:_MAX_AGENTS], 0
     for agent in agents:

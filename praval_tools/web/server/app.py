@@ -22,7 +22,7 @@ from praval_tools.clock import Clock, SystemClock
 from praval_tools.errors import JournalError, RedactionKeyError
 from praval_tools.registry.registry import ToolRegistry
 from praval_tools.web.access import routes as access_routes
-from praval_tools.web.access.access import Access
+from praval_tools.web.access.access import AccessReader
 from praval_tools.web.activity import routes as activity_routes
 from praval_tools.web.activity.activity import Activity
 from praval_tools.web.server.guard import RequestGuard, SessionGuard, end_stale_sessions
@@ -64,7 +64,7 @@ def build_app(
     """
     settings, clock = settings or PageSettings(), clock or SystemClock()
     sessions = Sessions(settings, clock)
-    packages = (_build_activity_views(activity), _build_access_views(Access(activity, registry)), *more_views)
+    packages = (_build_activity_views(activity), _build_access_views(AccessReader(activity, registry)), *more_views)
     host = PageHost(sessions, packages, activity.journal.name)
     login_views = LoginViews(
         logins=logins, sessions=sessions, limits=LoginLimits(clock), host=host, settings=settings
@@ -97,7 +97,7 @@ def _build_activity_views(activity: Activity) -> ViewPackage:
     )  # fmt: skip
 
 
-def _build_access_views(access: Access) -> ViewPackage:
+def _build_access_views(access: AccessReader) -> ViewPackage:
     return ViewPackage(
         menu=access_routes.MENU, build_routes=partial(access_routes.build_routes, access),
         styles=(access_routes.STYLE_URL,),

@@ -44,9 +44,9 @@ def client(server: AccessServer) -> Iterator[httpx.Client]:
         yield client
 
 
-def send(client: httpx.Client, act: str, url: str = CELL, **fields: str) -> httpx.Response:
+def send(client: httpx.Client, change: str, url: str = CELL, **fields: str) -> httpx.Response:
     """Send the form of a page."""
-    return client.post("/matrix/change", data={**read_form(client.get(url).text, act), **fields})
+    return client.post("/matrix/change", data={**read_form(client.get(url).text, change), **fields})
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
@@ -94,9 +94,9 @@ class TestChanges:
         self, client: httpx.Client, registry: ToolRegistry, server: AccessServer
     ) -> None:
         """Grant, revoke, take away, block, lift: one after the other."""
-        for act in ("grant", "revoke", "grant", "remove", "block", "lift"):
+        for change in ("grant", "revoke", "grant", "remove", "block", "lift"):
             before = registry.state
-            answer = send(client, act, reason=f"for {act}")
+            answer = send(client, change, reason=f"for {change}")
             assert 303 == answer.status_code, answer.text
             assert before is not registry.state
         changes = [record.event for record in server.journal.read() if hasattr(record.event, "reason")]
@@ -113,16 +113,16 @@ class TestChanges:
         with ToolRegistry(journal=tmp_path / "runs.db") as program:
             fill_registry(program)
             assert not program.explain("intern", "pay").allowed
-            for act, rule in (("grant", "granted"), ("block", "blocked")):
-                assert 303 == send(client, act).status_code
+            for change, rule in (("grant", "granted"), ("block", "blocked")):
+                assert 303 == send(client, change).status_code
                 wait_until(lambda rule=rule: rule == program.explain("intern", "pay").rule)  # type: ignore[misc]
 
     def test_a_tool_is_granted_again_after_it_was_taken_away(
         self, client: httpx.Client, registry: ToolRegistry
     ) -> None:
         """A grant of the page is a new one."""
-        for act in ("grant", "remove", "grant"):
-            assert 303 == send(client, act).status_code
+        for change in ("grant", "remove", "grant"):
+            assert 303 == send(client, change).status_code
         assert registry.explain("intern", "pay").allowed
 
     def test_what_a_change_does_not_do_is_said(self, client: httpx.Client, registry: ToolRegistry) -> None:
@@ -153,8 +153,8 @@ class TestRefusals:
             ({"expires": "soon"}, "not a time"),
             ({"expires": "2020-01-01"}, ""),
             ({"expires": "999999999w"}, ""),
-            ({"act": "destroy"}, "nothing that can be done"),
-            ({"act": "revoke", "grant": "unknown"}, "no such grant"),
+            ({"change": "destroy"}, "nothing that can be done"),
+            ({"change": "revoke", "grant": "unknown"}, "no such grant"),
         ],
     )
     def test_a_wrong_form_changes_nothing(
@@ -177,29 +177,29 @@ class TestRefusals:
             assert 405 == operator.get("/matrix/change").status_code
         assert [] == registry.grants()
 
-    @pytest.mark.parametrize("act", ["grant", "block", "remove", "lift", "revoke"])
+    @pytest.mark.parametrize("change", ["grant", "block", "remove", "lift", "revoke"])
     def test_a_stale_form_changes_nothing(
-        self, client: httpx.Client, registry: ToolRegistry, server: AccessServer, act: str
+        self, client: httpx.Client, registry: ToolRegistry, server: AccessServer, change: str
     ) -> None:
         """Somebody else was faster."""
         registry.grant("pay", "intern", key="old")
-        if act == "lift":
+        if change == "lift":
             registry.block("pay", "intern")
-        fields = read_form(client.get(CELL).text, act)
+        fields = read_form(client.get(CELL).text, change)
         with server.open_client("pia") as other:
-            assert 303 == send(other, "lift" if act == "lift" else "block").status_code
+            assert 303 == send(other, "lift" if change == "lift" else "block").status_code
         before = registry.state.access_by_agent
         answer = client.post("/matrix/change", data=fields)
         assert 409 == answer.status_code
         assert "has changed since" in answer.text and "Nothing was changed" in answer.text
         assert before == registry.state.access_by_agent
 
-    @pytest.mark.parametrize("act", ["grant", "block"])
+    @pytest.mark.parametrize("change", ["grant", "block"])
     def test_a_change_of_another_process_makes_a_form_stale(
-        self, client: httpx.Client, tmp_path: Path, registry: ToolRegistry, act: str
+        self, client: httpx.Client, tmp_path: Path, registry: ToolRegistry, change: str
     ) -> None:
         """Also one that this process does not know of yet."""
-        fields = read_form(client.get(CELL).text, act)
+        fields = read_form(client.get(CELL).text, change)
         with ToolRegistry(journal=tmp_path / "runs.db") as program:
             fill_registry(program)
             program.block("pay", "intern", reason="of the program")
@@ -229,7 +229,7 @@ class TestRefusals:
             with serve_access(tmp_path / "runs.db", registry) as server, server.open_client() as client:
                 page = client.get(CELL).text
                 assert "<form" not in page and "no journal that lasts" in page
-                fields = {"act": "grant", "agent": "intern", "tool": "pay", "token": "token-of-olga", "revision": ""}
+                fields = {"change": "grant", "agent": "intern", "tool": "pay", "token": "token-of-olga", "revision": ""}
                 assert 409 == client.post("/matrix/change", data=fields).status_code
             assert [] == registry.grants()
 

@@ -173,7 +173,7 @@ class TestGrants:
         assert ["third", "second", "first"] == re.findall(r">(first|second|third)<", page)
 
     def test_a_journal_alone_shows_what_it_holds(self, tmp_path: Path) -> None:
-        """Grants wait for the program that has their tools; those that ended are told apart."""
+        """Grants wait for the program that has their tools; those that ended are shown as such."""
         with ToolRegistry(journal=tmp_path / "runs.db") as registry:
             fill_registry(registry)
             registry.grant("pay", "intern", max_calls=2)
