@@ -58,6 +58,7 @@ COMMANDS = {
     "journal": ("journal", "Show where the journal is and what it holds; delete old events."),
     "worker": ("worker", "Run the tools of owners for processes of any machine."),
     "db": ("db", "Make or upgrade the tables of a journal's database; show their version."),
+    "advise": ("advise", "Say which permissions were never needed, and what narrows them."),
     "stats": ("stats", "Show how often each tool is used, and how its calls end."),
     "mcp": ("mcp", "Serve an agent's tools to MCP clients."),
     "ui": ("ui", "Serve the operator's page: what happens, and what waits for you."),

@@ -1,0 +1,276 @@
+"""Advice from a journal: what was permitted and never used, bounds that all calls fit, refusals that repeat."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any, Final, Literal
+
+from attrs import Factory, define, frozen
+
+from praval_tools.access.bounds.tool_bounds import compile_tool_bounds
+from praval_tools.access.permissions import Grant
+from praval_tools.errors import EventFormatError, GrantError, ToolDefinitionError
+from praval_tools.journal.codec import from_json
+from praval_tools.journal.events import AgentToolCall, CallRefused, EventType
+from praval_tools.journal.storage.protocol import Record
+from praval_tools.names import format_count
+from praval_tools.registry.registry import ToolRegistry, get_runtime
+from praval_tools.report.call_patterns import CallPattern
+
+AdviceKind = Literal[
+    "unused-grant", "narrower-grant", "unused-share", "unused-category", "unused-tool", "wanted-grant"
+]
+
+MIN_REFUSALS: Final = 3
+"""From how many refusals of one agent and tool on a grant is wanted."""
+
+_EVENT_TYPES: Final = (EventType.AGENT_TOOL_CALL, EventType.CALL_REFUSED)
+_UNKNOWN_RULES: Final = ("blocked", "definition", "disabled", "policy", "operator")
+"""Rules whose refusals no grant would change."""
+_COMMAND: Final = "praval-tools"
+
+_Key = tuple[str, str]
+
+
+@frozen(kw_only=True)
+class Advice:
+    """
+    One thing to change, from what happened.
+
+    Args:
+        kind: What it is about.
+        tool: The tool; empty where it is about several.
+        agent: The agent; empty where it is about all.
+        text: What was found, and what would suffice.
+        calls: How many recorded calls it rests on.
+        first: When the first of them was made.
+        last: When the latest one was.
+        commands: What to type, one after the other; nothing is changed by itself.
+        grant: The id of the grant that it is about.
+        terms: Those of the grant that would suffice: `where`, `max_calls`, `expires`.
+    """
+
+    kind: AdviceKind
+    tool: str = ""
+    agent: str = ""
+    text: str
+    calls: int = 0
+    first: datetime | None = None
+    last: datetime | None = None
+    commands: tuple[str, ...] = ()
+    grant: str | None = None
+    terms: Mapping[str, Any] = Factory(dict)
+
+
+@define
+class _Usage:
+    """What the calls of a span of time used."""
+
+    by_grant: dict[str, CallPattern] = Factory(lambda: defaultdict(CallPattern))
+    by_pair: dict[_Key, CallPattern] = Factory(lambda: defaultdict(CallPattern))
+    by_delegate: dict[_Key, CallPattern] = Factory(lambda: defaultdict(CallPattern))
+    """The calls in whose chain an agent was: which of its permissions they used is not recorded."""
+    by_rule: dict[tuple[str, str, str], CallPattern] = Factory(lambda: defaultdict(CallPattern))
+    refused: dict[_Key, CallPattern] = Factory(lambda: defaultdict(CallPattern))
+    seen_tools: set[str] = Factory(set)
+
+    def add(self, event: AgentToolCall | CallRefused) -> None:
+        """Add a call that began, or was refused."""
+        tool, agent, arguments = event.tool_name, event.agent, event.arguments
+        self.seen_tools.add(tool)
+        if agent is None:
+            return
+        decision = event.decision
+        if isinstance(event, CallRefused):
+            rule = "" if decision is None else decision.rule
+            if event.outcome == "forbidden" and not event.chain and rule not in _UNKNOWN_RULES:
+                self.refused[agent, tool].add(event.time, arguments)
+            return
+        self.by_pair[agent, tool].add(event.time, arguments)
+        for member in event.chain:
+            self.by_delegate[member, tool].add(event.time, arguments)
+        if event.chain:
+            self.by_delegate[agent, tool].add(event.time, arguments)
+        elif decision is not None:
+            self.by_rule[agent, tool, decision.rule].add(event.time, arguments)
+            if decision.source.startswith("grant:"):
+                self.by_grant[decision.source.removeprefix("grant:")].add(event.time, arguments)
+
+
+def collect_advice(registry: ToolRegistry, records: Iterable[Record]) -> list[Advice]:
+    """
+    Return what the records of a span of time advise for a registry; its memory does not grow with them.
+
+    Nobody would have been refused by what is advised: a call whose permission is not recorded exactly, since it was
+    made on behalf of others, counts for every permission that it may have used.
+
+    Args:
+        registry: With the present grants, and the tools and agents of the program, where there is one.
+        records: Of its journal, in order.
+    """
+    usage = _Usage()
+    for record in records:
+        if record.type in _EVENT_TYPES:
+            try:
+                event = from_json(record.body, event_id=record.id)
+            except EventFormatError:
+                continue  # of another version; audit shows it
+            if isinstance(event, AgentToolCall | CallRefused):
+                usage.add(event)
+    return [
+        *_advise_on_grants(registry, usage), *_advise_on_shares(registry, usage),
+        *_advise_on_categories(registry, usage), *_advise_on_tools(registry, usage),
+        *_advise_on_refusals(registry, usage),
+    ]  # fmt: skip
+
+
+# ── grants ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _advise_on_grants(registry: ToolRegistry, usage: _Usage) -> Iterator[Advice]:
+    stored = _list_stored_grants(registry)
+    live = [grant for grant in registry.grants() if grant.id in stored]
+    counts: dict[_Key, int] = defaultdict(int)
+    for grant in live:
+        counts[grant.agent, grant.tool] += 1
+    lent = {grant.parent for grant in live}
+    for grant in live:
+        if grant.id in lent:  # others hold what came from it
+            continue
+        key = grant.agent, grant.tool
+        own, delegated = usage.by_grant.get(grant.id), usage.by_delegate.get(key)
+        if own is None and delegated is None:
+            text = f"{grant.agent!r} never used its grant of {grant.tool!r}."
+            commands = (_write_command("revoke", grant.id),)
+            yield Advice(
+                kind="unused-grant", tool=grant.tool, agent=grant.agent, text=text, commands=commands, grant=grant.id
+            )
+        elif own is not None and delegated is None:
+            yield from _narrow_grant(registry, grant, own, is_alone=counts[key] == 1)
+
+
+def _list_stored_grants(registry: ToolRegistry) -> set[str]:
+    """Return the ids of the grants in the journal; what a program grants at its start may not be there yet."""
+    journal = registry.journal
+    return set() if journal is None else {row.key for row in journal.store.state().rows if row.kind == "grant"}
+
+
+def _narrow_grant(registry: ToolRegistry, grant: Grant, pattern: CallPattern, *, is_alone: bool) -> Iterator[Advice]:
+    """Advise narrower terms; how often it was used says enough only where no other grant may pay instead."""
+    is_by_parameter = grant.where is None or all(isinstance(bound, dict) for bound in grant.where.values())
+    present = dict(grant.where or {}) if is_by_parameter else {}
+    found = _list_valid_bounds(registry, grant.tool, pattern) if is_by_parameter else {}
+    where = {name: bound for name, bound in found.items() if name not in present}
+    terms: dict[str, Any] = {}
+    options: list[str] = []
+    reasons = [f"{name} {_describe_bound(bound)}" for name, bound in where.items()]
+    if where:
+        terms["where"] = present | where
+    if is_alone and grant.max_calls is None:
+        terms["max_calls"] = pattern.count
+        reasons.append(f"at most {format_count(pattern.count, 'call')}")
+    if grant.expires is None and pattern.first is not None and pattern.last is not None:
+        days = max(1, math.ceil((pattern.last - pattern.first) / timedelta(days=1)))
+        terms["expires"] = pattern.last
+        options += ["--expires", f"{days}d"]
+        reasons.append(f"an expiry after {format_count(days, 'day')}")
+    if not terms:
+        return
+    kept = terms.get("where", grant.where)
+    if kept is not None:
+        options += ["--where", json.dumps(kept)]
+    if (limit := terms.get("max_calls", grant.max_calls)) is not None:
+        options += ["--max-calls", str(limit)]
+    if grant.delegable:
+        options.append("--delegable")
+    yield Advice(
+        kind="narrower-grant", tool=grant.tool, agent=grant.agent, calls=pattern.count, first=pattern.first,
+        last=pattern.last, grant=grant.id, terms=terms,
+        text=f"For what {grant.agent!r} did with {grant.tool!r} this would have sufficed: {', '.join(reasons)}.",
+        commands=(
+            _write_command("assign", grant.tool, grant.agent, *options), _write_command("revoke", grant.id)
+        ),
+    )  # fmt: skip
+
+
+def _list_valid_bounds(registry: ToolRegistry, name: str, pattern: CallPattern) -> dict[str, dict[str, object]]:
+    """Return the bounds that all calls fit, as far as a grant of the tool can have them."""
+    record = get_runtime(registry).access_store.state.find_tool_record(name)
+    valid: dict[str, dict[str, object]] = {}
+    if record is None:
+        return valid
+    for parameter, bound in pattern.build_bounds().items():
+        with suppress(GrantError, ToolDefinitionError):  # such as on a parameter that does not exist any more
+            compile_tool_bounds(record.tool.implementation, {parameter: bound}, name)
+            valid[parameter] = bound
+    return valid
+
+
+def _describe_bound(bound: Mapping[str, object]) -> str:
+    if "minimum" in bound:
+        return f"from {bound['minimum']} to {bound['maximum']}"
+    if "pattern" in bound:
+        return f"like {bound['pattern']}"
+    return f"one of {json.dumps(bound['enum'], ensure_ascii=False)}"
+
+
+# ── other permissions ────────────────────────────────────────────────────────────────────────────
+
+
+def _advise_on_shares(registry: ToolRegistry, usage: _Usage) -> Iterator[Advice]:
+    used = {tool for _, tool, rule in usage.by_rule if rule == "shared"} | {tool for _, tool in usage.by_delegate}
+    for tool in registry.get_shared_tools():
+        name = tool.name
+        if name not in used:
+            text = f"Nobody used that {name!r} is shared."
+            yield Advice(kind="unused-share", tool=name, text=text, commands=(_write_command("unshare", name),))
+
+
+def _advise_on_categories(registry: ToolRegistry, usage: _Usage) -> Iterator[Advice]:
+    used = {(agent, tool) for agent, tool, rule in usage.by_rule if rule == "category"} | set(usage.by_delegate)
+    state = get_runtime(registry).access_store.state
+    for agent in registry.agents:
+        for category in state.get_profile(agent).tool_categories:
+            names = [tool.name for tool in registry.get_tools_by_category(category)]
+            reached = [name for name in names if registry.explain(agent, name).rule == "category"]
+            if reached and not any((agent, name) in used for name in names):
+                text = f"{agent!r} requests category {category!r} and called none of its tools by that."
+                commands = tuple(_write_command("unassign", name, agent) for name in reached)
+                yield Advice(kind="unused-category", agent=agent, text=text, commands=commands)
+
+
+def _advise_on_tools(registry: ToolRegistry, usage: _Usage) -> Iterator[Advice]:
+    for tool in registry.list_all_tools():
+        if tool.name not in usage.seen_tools:
+            text, command = f"Nobody called {tool.name!r}.", _write_command("disable", tool.name)
+            yield Advice(kind="unused-tool", tool=tool.name, text=text, commands=(command,))
+
+
+def _advise_on_refusals(registry: ToolRegistry, usage: _Usage) -> Iterator[Advice]:
+    for (agent, tool), pattern in usage.refused.items():
+        if pattern.count < MIN_REFUSALS:
+            continue
+        bounds, options = _list_valid_bounds(registry, tool, pattern), ["--max-calls", str(pattern.count)]
+        terms: dict[str, Any] = {"max_calls": pattern.count}
+        if bounds:
+            terms["where"] = bounds
+            options += ["--where", json.dumps(bounds)]
+        yield Advice(
+            kind="wanted-grant", tool=tool, agent=agent, calls=pattern.count, first=pattern.first, last=pattern.last,
+            text=f"{agent!r} was refused {tool!r} {pattern.count} times: is a grant wanted?",
+            commands=(_write_command("assign", tool, agent, *options),), terms=terms,
+        )  # fmt: skip
+
+
+def _write_command(name: str, *words: str) -> str:
+    """Return a command for a shell; words that look like options stand after `--`."""
+    names = [word for word in words if not word.startswith("--")]
+    is_option_like = bool(names) and any(word.startswith("-") for word in names[:2])
+    given = [name, *words[2:], "--", *words[:2]] if is_option_like else [name, *words]
+    return shlex.join([_COMMAND, *given])
