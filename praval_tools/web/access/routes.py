@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from praval_tools.web.access.access import AccessReader
+from praval_tools.web.access.advice import AdviceView
 from praval_tools.web.access.agents import AgentViews
 from praval_tools.web.access.cell import CellViews
 from praval_tools.web.access.grants import GrantView
@@ -20,6 +21,7 @@ from praval_tools.web.activity.host import Host
 
 MENU: Final = (
     ("/matrix", "Matrix"), ("/tools", "Tools"), ("/agents", "Agents"), ("/graph", "Ownership"), ("/grants", "Grants"),
+    ("/advice", "Advice"),
 )  # fmt: skip
 """The views for the menu: address and title."""
 STYLE_URL: Final = "/access/access.css"
@@ -41,6 +43,7 @@ def build_routes(access: AccessReader, host: Host) -> list[Route]:
         Route("/agents/show", agents.show_agent),
         Route("/graph", GraphView(access, host).show_graph),
         Route("/grants", GrantView(access, host).show_grants),
+        Route("/advice", AdviceView(access, host).show_advice),
         Route(STYLE_URL, show_style),
     ]
 
