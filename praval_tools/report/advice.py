@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from attrs import Factory, define, frozen
 
@@ -65,7 +65,7 @@ class Advice:
     last: datetime | None = None
     commands: tuple[str, ...] = ()
     grant: str | None = None
-    terms: Mapping[str, Any] = Factory(dict)
+    terms: Mapping[str, object] = Factory(dict)
 
 
 @define
@@ -167,7 +167,7 @@ def _narrow_grant(registry: ToolRegistry, grant: Grant, pattern: CallPattern, *,
     present = dict(grant.where or {}) if is_by_parameter else {}
     found = _list_valid_bounds(registry, grant.tool, pattern) if is_by_parameter else {}
     where = {name: bound for name, bound in found.items() if name not in present}
-    terms: dict[str, Any] = {}
+    terms: dict[str, object] = {}
     options: list[str] = []
     reasons = [f"{name} {_describe_bound(bound)}" for name, bound in where.items()]
     if where:
@@ -257,7 +257,7 @@ def _advise_on_refusals(registry: ToolRegistry, usage: _Usage) -> Iterator[Advic
         if pattern.count < MIN_REFUSALS:
             continue
         bounds, options = _list_valid_bounds(registry, tool, pattern), ["--max-calls", str(pattern.count)]
-        terms: dict[str, Any] = {"max_calls": pattern.count}
+        terms: dict[str, object] = {"max_calls": pattern.count}
         if bounds:
             terms["where"] = bounds
             options += ["--where", json.dumps(bounds)]

@@ -43,7 +43,7 @@ ORDINARY_IN_HEADINGS = set(
     such swap switch take targets tenant that there things three tls transfer two types unassign unblock unshare up used
     user versions way well when where whether which while whoever whole whose why wins with within without work write
     wrote yaml yet you expect sdk db fails machine move reach ui beyond cannot
-    divide divided next scale
+    divide divided next scale advise
     """.split()
 )
 """Such words of the headings of pages: English, programming, and commands that their own sections explain."""

@@ -153,7 +153,7 @@ class TestNarrowerGrants:
 
 class TestWantedGrants:
     def test_are_refusals_that_repeat(self, registry: ToolRegistry) -> None:
-        """Three of them, with the evidence; a block is no such thing."""
+        """Three of them, with the evidence; a block is another matter."""
         registry.block("unlock", "ann")
         for _ in range(3):
             call(registry, "ann", "pay", amount=1)
