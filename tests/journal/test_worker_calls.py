@@ -32,7 +32,7 @@ def read_state(table: WorkerCallTable, call_id: str) -> CallStatus:
 class TestClaims:
     def test_of_many_at_once(self, table: WorkerCallTable) -> None:
         """One of them gets the call, with what was asked."""
-        table.add("a", b"request", 3)
+        table.add("a", b"request", 3, 60)
         with ThreadPoolExecutor(8) as pool:
             found = [one for one in pool.map(lambda number: table.claim("a", f"w{number}", 60), range(16)) if one]
         assert [(b"request", 1)] == [(bytes(one.request), one.attempt) for one in found]
@@ -46,7 +46,7 @@ class TestClaims:
 
     def test_of_a_lost_call(self, table: WorkerCallTable) -> None:
         """It is begun again as often as its caller allows, and an earlier attempt ends nothing."""
-        table.add("a", b"request", 2)
+        table.add("a", b"request", 2, 60)
         table.claim("a", "first", 60)
         assert table.claim("a", "second", 60) is None
         table.release("a", "somebody else")
@@ -62,7 +62,7 @@ class TestClaims:
 
     def test_last_as_long_as_they_are_renewed(self, table: WorkerCallTable) -> None:
         """A lease ends by itself; renewing it, by the worker that has it, extends it."""
-        table.add("a", b"request", 1)
+        table.add("a", b"request", 1, 60)
         table.claim("a", "w", 0.05)
         table.renew([("a", "somebody else")], 60)
         while not read_state(table, "a").is_lost:
@@ -70,11 +70,23 @@ class TestClaims:
         table.renew([("a", "w")], 60)
         assert not read_state(table, "a").is_lost
 
+    def test_of_a_call_whose_time_to_begin_is_over(self, table: WorkerCallTable) -> None:
+        """Its caller may be gone; one that is there extends the time for another attempt."""
+        table.add("a", b"request", 2, 0)
+        assert table.claim("a", "w", 60) is None
+        table.add("b", b"request", 2, 60)
+        table.claim("b", "first", 60)
+        table.release("b", "first")
+        table.extend("b", 0)
+        assert table.claim("b", "second", 60) is None
+        table.extend("b", 60)
+        assert table.claim("b", "second", 60) is not None
+
 
 class TestEnds:
     def test_with_an_answer(self, table: WorkerCallTable) -> None:
         """It is kept until the caller has it; nothing else ends the call."""
-        table.add("a", b"request", 3)
+        table.add("a", b"request", 3, 60)
         table.claim("a", "w", 60)
         assert table.end("a", 1, b"answer")
         status = read_state(table, "a")
@@ -88,7 +100,7 @@ class TestEnds:
     def test_of_a_caller_that_gives_up(self, table: WorkerCallTable) -> None:
         """What waited never begins, and what runs has no end that counts."""
         for name in ("waits", "runs"):
-            table.add(name, b"request", 3)
+            table.add(name, b"request", 3, 60)
         table.claim("runs", "w", 60)
         assert not table.give_up("runs", CallState.WAITING)
         assert table.give_up("waits", CallState.WAITING)
@@ -98,7 +110,7 @@ class TestEnds:
 
     def test_of_old_calls(self, table: WorkerCallTable) -> None:
         """What callers left behind is deleted after some time."""
-        table.add("a", b"request", 1)
+        table.add("a", b"request", 1, 60)
         assert 0 == table.delete_older(60)
         while not table.delete_older(0):
             threading.Event().wait(0.001)
@@ -109,7 +121,7 @@ def test_of_two_stores_are_the_same(tmp_path: Path) -> None:
     """Each process has a connection of its own, and all see one table."""
     path = tmp_path / "runs.db"
     first, second = open_sql_store(path), open_sql_store(path)
-    first.worker_calls.add("a", b"request", 1)
+    first.worker_calls.add("a", b"request", 1, 60)
     assert second.worker_calls.claim("a", "w", 60) is not None
     assert first.worker_calls.claim("a", "v", 60) is None
     first.close()

@@ -7,6 +7,7 @@ The call was decided and admitted here; the worker decides once more, by its own
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
 from time import monotonic
 from typing import Final, NamedTuple
 
@@ -166,13 +167,18 @@ class WorkerCall:
         request = WorkerRequest(describe_call(run, self._function), self._queue, tuple(sorted(spent)))
         try:
             attempts = _MAX_ATTEMPTS if self._is_idempotent else 1
-            engine.table.add(self._id, engine.sealer.seal(self._id, request), attempts)
+            engine.table.add(self._id, engine.sealer.seal(self._id, request), attempts, self._patience)
             self._watched = engine.reader.watch(self._id)
             try:
                 self._send()
-                return self._take_answer(self._wait())
+                answer = self._wait()
+            except BaseException:
+                with suppress(JournalError):  # no worker begins it after its time
+                    self._give_up(CallState.WAITING) or self._give_up(CallState.RUNNING)
+                raise
             finally:
                 engine.reader.forget(self._id)
+            return self._take_answer(answer)
         except JournalError as error:
             raise WorkerLostError(f"Nobody knows how far tool {run.tool.name!r} got: {error}") from error
 
@@ -203,15 +209,17 @@ class WorkerCall:
                     self._handle_loss(status)
                     send_at = now
             if self._is_stopped:
-                self._give_up(state)
                 raise CallCancelledError
             if until is not None and now >= until and self._give_up(state):
                 self._raise_late(state)
             if now >= send_at:
                 pause *= 2
                 send_at = now + pause
+                if is_lost:
+                    self._engine.table.extend(self._id, self._patience)
                 if state is CallState.WAITING or is_lost:
-                    self._send()
+                    with suppress(EngineError):  # the broker may be back for the next time
+                        self._send()
 
     def _wait_for_change(self, seconds: float) -> CallStatus | None:
         if self._watched is None:

@@ -105,6 +105,8 @@ worker_calls: Final = sa.Table(
     sa.Column("worker", sa.Text, nullable=False),
     sa.Column("lease_until", sa.BigInteger, nullable=False),
     sa.Column("created", sa.BigInteger, nullable=False),
+    # no worker begins it later: its caller may be gone, and cannot say so
+    sa.Column("start_by", sa.BigInteger, nullable=False),
 )
 
 

@@ -82,9 +82,10 @@ class WorkerCallTable:
         self._abandoned: list[object] = []
         self._statements = _WorkerCallStatements(database.now_sql)
 
-    def add(self, call_id: str, request: bytes, max_attempts: int) -> None:
-        """Add a call, which up to *max_attempts* workers may begin one after another."""
-        values = {"id": call_id, "request": request, "max_attempts": max_attempts}
+    def add(self, call_id: str, request: bytes, max_attempts: int, seconds: float) -> None:
+        """Add a call, which up to *max_attempts* workers may begin one after another, within so many *seconds*."""
+        wait = int(seconds * _MICROSECONDS)
+        values = {"id": call_id, "request": request, "max_attempts": max_attempts, "wait": wait}
         with self._write(is_awaited=False) as connection:
             connection.execute(self._statements.insert, values)
 
@@ -94,6 +95,10 @@ class WorkerCallTable:
         with self._write() as connection:  # on the disk before the function runs: it must not begin twice
             row = connection.execute(self._statements.claim, values).one_or_none()
         return None if row is None else ClaimedCall(*row)
+
+    def extend(self, call_id: str, seconds: float) -> None:
+        """Let another worker begin a call, whose worker is gone, within so many *seconds* from now on."""
+        self._update(self._statements.extend, call_id, wait=int(seconds * _MICROSECONDS))
 
     def renew(self, calls: Iterable[tuple[str, str]], seconds: float) -> None:
         """Extend the leases of calls, each with its worker."""
@@ -185,17 +190,19 @@ class _WorkerCallStatements:
         lease_end = now + bind("lease", type_=sa.BigInteger)
         is_call, is_running = table.id == bind("call"), table.state == CallState.RUNNING
         is_lost, has_attempts = is_running & (table.lease_until < now), table.attempts < table.max_attempts
-        is_free = (table.state == CallState.WAITING) | (is_lost & has_attempts)
+        is_free = ((table.state == CallState.WAITING) | (is_lost & has_attempts)) & (table.start_by > now)
+        start_end = now + bind("wait", type_=sa.BigInteger)
         update = sa.update(worker_calls)
         running = update.where(is_call, is_running)
         self.insert = sa.insert(worker_calls).values(
             id=bind("id"), request=bind("request"), max_attempts=bind("max_attempts"), state=CallState.WAITING,
-            attempts=0, worker="", lease_until=0, created=now,
+            attempts=0, worker="", lease_until=0, created=now, start_by=start_end,
         )  # fmt: skip
         begun = {"state": CallState.RUNNING, "attempts": table.attempts + 1, "worker": bind("by")}
         claim = update.where(is_call, is_free).values(**begun, lease_until=lease_end)
         revision = sa.select(store.c.revision).scalar_subquery()
         self.claim = claim.returning(table.request, table.attempts, revision)
+        self.extend = running.values(start_by=start_end)
         self.renew = running.where(table.worker == bind("by")).values(lease_until=lease_end)
         self.release = running.where(table.worker == bind("by")).values(lease_until=0)
         ended = running.where(table.attempts == bind("attempt"))

@@ -11,6 +11,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+import chaos_app
 import pytest
 from chaos_rig import PLACES, Place, open_place, place, wait_until
 from cutting_proxy import CuttingProxy
@@ -20,7 +21,9 @@ from telemetry_rig import Collector, collector
 from worker_rig import PORTS, SUPPORT
 
 from praval_tools import Outcome, ToolCall
+from praval_tools.integrations.celery import engine
 from praval_tools.integrations.celery.broker import RUN_ONCE, make_celery
+from praval_tools.journal.storage.worker_calls import WorkerCallTable
 
 __all__ = ["collector", "place"]
 ON_REDIS = pytest.mark.parametrize("place", [("redis", "sqlite")], ids="-".join, indirect=True)
@@ -90,6 +93,20 @@ class TestCallsThatAreGivenUp:
 
         asyncio.run(cancel())
         assert place.registry.drain(timeout=30) == 0
+        place.home.start()
+        assert 1 == place.execute("mark", path=str(place.file)).result
+
+    def test_whose_caller_is_gone_begin_only_within_their_time(
+        self, place: Place, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A worker that comes later runs nothing of what is left in its queue."""
+        monkeypatch.setattr(engine, "_TAKE_SECONDS", 0.01)
+        monkeypatch.setattr(WorkerCallTable, "give_up", lambda *_: True)  # as a caller that cannot say so any more
+        monkeypatch.setattr(WorkerCallTable, "delete", lambda *_: None)
+        place.registry.tool("mark", owned_by=place.home.owner, replace=True, timeout=0.01)(chaos_app.mark)
+        assert Outcome.ENGINE_LOST is place.execute("mark", path=str(place.file)).outcome
+        monkeypatch.undo()
+        place.registry.tool("mark", owned_by=place.home.owner, replace=True)(chaos_app.mark)
         place.home.start()
         assert 1 == place.execute("mark", path=str(place.file)).result
 

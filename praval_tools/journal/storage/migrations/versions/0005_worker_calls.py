@@ -24,4 +24,5 @@ def upgrade() -> None:
         sa.Column("worker", sa.Text, nullable=False),
         sa.Column("lease_until", sa.BigInteger, nullable=False),
         sa.Column("created", sa.BigInteger, nullable=False),
+        sa.Column("start_by", sa.BigInteger, nullable=False),
     )
