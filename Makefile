@@ -24,7 +24,7 @@ $(READY): $(INSTALLED)
 	    opentelemetry-sdk opentelemetry-exporter-prometheus 'celery[redis]' cryptography
 	@$(PIP) pyright || echo "pyright cannot be installed here: the test of the stubs with it is skipped."
 	@$(PIP) fastmcp || echo "fastmcp cannot be installed here: the tests with its servers are skipped."
-	@$(PIP) playwright || echo "playwright cannot be installed here: the tests in a browser are skipped."
+	@$(PIP) playwright axe-playwright-python || echo "playwright cannot be installed here: the tests in a browser are skipped."
 	@$(PIP) pre-commit || echo "pre-commit cannot be installed here: the test of its hook is skipped."
 	@touch $@
 

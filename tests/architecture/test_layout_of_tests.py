@@ -168,7 +168,7 @@ class TestSlowTests:
         """`slow_tests.txt`, whose tests `make test-fast` leaves out, lists tests that exist, in order and once."""
         entries = (TESTS / "slow_tests.txt").read_text(encoding="utf-8").split()
         tests = {name for file, text in files.items() if "/test_" in file for name in find_tests(ast.parse(text))}
-        folders = {f"{path.name}/" for path in TESTS.iterdir()}
+        folders = {f"{path.name}/" for path in TESTS.rglob("*") if path.is_dir()}
 
         assert [] == find_wrong_entries(entries, tests | folders)
 
