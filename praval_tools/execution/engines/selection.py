@@ -29,7 +29,8 @@ def set_remote_submitter(engine: str, submit: Callable[[RunTool], Job]) -> None:
 
 def resolve_engine(runtime: Runtime, run: RunTool) -> str | None:
     """Return the engine of a call: that of the call itself, else of its tool, else of the registry."""
-    engine = _get_own_engine(run) or runtime.options.engine
+    own = _get_own_engine(run)
+    engine = own if own is not None else runtime.options.engine
     return "thread" if engine == "celery" and run.tool.metadata.owned_by in SERVED_OWNERS else engine
 
 

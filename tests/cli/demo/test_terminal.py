@@ -17,9 +17,12 @@ class TestOutput:
     def test_piped_is_plain_and_narrow(self, demo_output: DemoOutput) -> None:
         """
         In a pipe there is no colour, no line is wider than 80 columns, and source and licence are named.
+
+        A command that names the journal's path is as long as that is.
         """
         assert "\x1b" not in demo_output.out
-        assert max(map(len, demo_output.out.splitlines())) <= 80
+        lines = [line for line in demo_output.out.splitlines() if not line.startswith("praval-tools ui ")]
+        assert max(map(len, lines)) <= 80
         assert "CC0 1.0" in demo_output.out
         assert "JetBlue Airways stands out" in demo_output.out
 
