@@ -12,6 +12,8 @@ from praval_tools.journal.storage.worker_calls import CallState, CallStatus, Wor
 
 _PAUSES: Final = ((0.1, 0.002), (2.0, 0.01), (float("inf"), 0.05))
 """By the age of the youngest call in seconds: how long the reader pauses between two looks."""
+_PAUSE_PER_CALL: Final = 0.0003
+"""The pause is at least so many seconds for each call that is looked for: many answers are read at once then."""
 _PAUSE_AFTER_ERROR: Final = 0.5
 
 
@@ -62,8 +64,9 @@ class StatusReader:
         watched = WatchedCall(call_id)
         with self._condition:
             self._calls[call_id] = watched
-            self._begun = monotonic()
-            self._condition.notify()
+            before, self._begun = self._begun, monotonic()
+            if self._begun - before > _PAUSES[0][0]:  # else it looks soon anyway
+                self._condition.notify()
             if not self._is_running:
                 self._is_running = True
                 threading.Thread(target=self._run, name="praval-tools-workers", daemon=True).start()
@@ -89,12 +92,12 @@ class StatusReader:
             except JournalError:  # it may be back before the time of a call is over, which says so
                 pause = _PAUSE_AFTER_ERROR
             else:
-                pause = self._get_pause() if watched else 0
+                pause = self._get_pause(len(watched)) if watched else 0
                 for call_id, call in watched.items():
                     call.take(found.get(call_id) or CallStatus(call_id, CallState.GIVEN_UP, is_lost=True))
             with self._condition:
                 self._condition.wait(pause)
 
-    def _get_pause(self) -> float:
+    def _get_pause(self, call_count: int) -> float:
         age = monotonic() - self._begun
-        return next(pause for limit, pause in _PAUSES if age < limit)
+        return max(next(pause for limit, pause in _PAUSES if age < limit), call_count * _PAUSE_PER_CALL)

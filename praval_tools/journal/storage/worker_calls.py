@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import Final
@@ -80,86 +80,88 @@ class WorkerCallTable:
         self._lock = threading.Lock()
         self._connection: Connection | None = None
         self._abandoned: list[object] = []
-        self._statements = _WorkerCallStatements(database.now_sql)
+        self._statements: _WorkerCallStatements | None = None
 
     def add(self, call_id: str, request: bytes, max_attempts: int, seconds: float) -> None:
         """Add a call, which up to *max_attempts* workers may begin one after another, within so many *seconds*."""
         wait = int(seconds * _MICROSECONDS)
-        values = {"id": call_id, "request": request, "max_attempts": max_attempts, "wait": wait}
-        with self._write(is_awaited=False) as connection:
-            connection.execute(self._statements.insert, values)
+        with self._write(is_awaited=False) as (connection, statements):
+            statements.insert.execute(connection, call=call_id, asked=request, most=max_attempts, wait=wait)
 
     def claim(self, call_id: str, worker: str, seconds: float) -> ClaimedCall | None:
         """Begin a call that waits, or whose worker is gone, for *seconds*; None: there is nothing to begin."""
-        values = {"call": call_id, "by": worker, "lease": int(seconds * _MICROSECONDS)}
-        with self._write() as connection:  # on the disk before the function runs: it must not begin twice
-            row = connection.execute(self._statements.claim, values).one_or_none()
+        lease = int(seconds * _MICROSECONDS)
+        with self._write() as (connection, statements):  # on the disk before the function runs: never twice
+            row = statements.claim.execute(connection, call=call_id, by=worker, lease=lease).one_or_none()
         return None if row is None else ClaimedCall(*row)
 
     def extend(self, call_id: str, seconds: float) -> None:
         """Let another worker begin a call, whose worker is gone, within so many *seconds* from now on."""
-        self._update(self._statements.extend, call_id, wait=int(seconds * _MICROSECONDS))
+        with self._write(is_awaited=False) as (connection, statements):
+            statements.extend.execute(connection, call=call_id, wait=int(seconds * _MICROSECONDS))
 
     def renew(self, calls: Iterable[tuple[str, str]], seconds: float) -> None:
         """Extend the leases of calls, each with its worker."""
+        lease = int(seconds * _MICROSECONDS)
         for call_id, worker in calls:
-            self._update(self._statements.renew, call_id, by=worker, lease=int(seconds * _MICROSECONDS))
+            with self._write(is_awaited=False) as (connection, statements):
+                statements.renew.execute(connection, call=call_id, by=worker, lease=lease)
 
     def release(self, call_id: str, worker: str) -> None:
         """End the lease of a call whose worker is gone."""
-        self._update(self._statements.release, call_id, by=worker)
+        with self._write(is_awaited=False) as (connection, statements):
+            statements.release.execute(connection, call=call_id, by=worker)
 
     def end(self, call_id: str, attempt: int, answer: bytes) -> bool:
         """Store the answer of an attempt; tell whether it still counts."""
-        return self._update(self._statements.end, call_id, attempt=attempt, given=answer)
-
-    def _update(self, statement: sa.Update, call_id: str, **values: object) -> bool:
-        with self._write(is_awaited=False) as connection:
-            return connection.execute(statement, {"call": call_id, **values}).rowcount > 0
+        with self._write(is_awaited=False) as (connection, statements):
+            return statements.end.execute(connection, call=call_id, attempt=attempt, given=answer).rowcount > 0
 
     def give_up(self, call_id: str, state: CallState) -> bool:
         """Have a call that is in this state never begin, nor end, any more; tell whether it was."""
-        with self._write() as connection:
-            return connection.execute(self._statements.give_up, {"call": call_id, "before": state}).rowcount > 0
+        with self._write() as (connection, statements):
+            return statements.give_up.execute(connection, call=call_id, before=state.value).rowcount > 0
 
     def delete(self, call_ids: Sequence[str]) -> None:
         """Forget calls; their messages are of no use then."""
-        with self._write(is_awaited=False) as connection:
-            connection.execute(self._statements.delete, {"calls": call_ids})
+        with self._write(is_awaited=False) as (connection, statements):
+            connection.execute(statements.delete, {"calls": call_ids})
 
     def delete_older(self, seconds: float) -> int:
         """Forget the calls that were added more than *seconds* ago; return how many."""
-        with self._write(is_awaited=False) as connection:
-            return connection.execute(self._statements.delete_older, {"age": int(seconds * _MICROSECONDS)}).rowcount
+        with self._write(is_awaited=False) as (connection, statements):
+            return connection.execute(statements.delete_older, {"age": int(seconds * _MICROSECONDS)}).rowcount
 
     def read(self, call_ids: Sequence[str]) -> list[CallStatus]:
         """Return how far these calls are; of one that is not there, nothing."""
-        with self._connect() as connection:
-            rows = connection.execute(self._statements.select, {"calls": call_ids})
+        with self._connect() as (connection, statements):
+            rows = connection.execute(statements.select, {"calls": call_ids})
             return [CallStatus(row[0], CallState(row[1]), *row[2:]) for row in rows]
 
     @contextmanager
-    def _write(self, *, is_awaited: bool = True) -> Iterator[Connection]:
+    def _write(self, *, is_awaited: bool = True) -> Iterator[tuple[Connection, _WorkerCallStatements]]:
         """
         Write one statement inside it.
 
         Args:
             is_awaited: Wait until it is on the disk.
         """
-        with self._connect() as connection:
+        with self._connect() as (connection, statements):
             if not self._database.autocommits:
                 self._database.begin_write(connection)
-            yield connection
+            yield connection, statements
             self._database.commit(connection, is_awaited=is_awaited)
 
     @contextmanager
-    def _connect(self) -> Iterator[Connection]:
-        """Yield the connection of this process; after an error it is opened anew."""
+    def _connect(self) -> Iterator[tuple[Connection, _WorkerCallStatements]]:
+        """Yield the connection of this process, with the statements for it; after an error it is opened anew."""
         try:
             with self._lock:
                 connection = self._connection = self._connection or self._database.connect_for_writing()
+                if self._statements is None:
+                    self._statements = _WorkerCallStatements(connection.dialect, self._database.now_sql)
                 try:
-                    yield connection
+                    yield connection, self._statements
                 except BaseException:
                     self._connection = None
                     connection.invalidate()  # closed, so that nothing of it is left
@@ -181,33 +183,53 @@ class WorkerCallTable:
             connection.close()
 
 
+class _Statement:
+    """A statement in the SQL of one dialect, which goes to the driver as it is: a call of workers takes several."""
+
+    def __init__(
+        self, statement: sa.Insert | sa.Update | sa.sql.dml.ReturningUpdate[bytes, int, int], dialect: sa.Dialect
+    ) -> None:
+        compiled = statement.compile(dialect=dialect)
+        self._sql = str(compiled)
+        self._names: Sequence[str] = tuple(compiled.positiontup or ())
+        self._constants: Mapping[str, object] = compiled.params
+
+    def execute(self, connection: Connection, **values: object) -> sa.CursorResult[bytes, int, int]:
+        """Execute it with values of its parameters."""
+        given = {**self._constants, **values}
+        return connection.exec_driver_sql(self._sql, tuple([given[name] for name in self._names]))
+
+
 class _WorkerCallStatements:
     """The statements of the table, built once; *now_sql*: the microseconds by the database's clock."""
 
-    def __init__(self, now_sql: str) -> None:
+    def __init__(self, dialect: sa.Dialect, now_sql: str) -> None:
         table, bind = worker_calls.c, sa.bindparam
         now: sa.ColumnElement[int] = sa.literal_column(now_sql, sa.BigInteger)
         lease_end = now + bind("lease", type_=sa.BigInteger)
-        is_call, is_running = table.id == bind("call"), table.state == CallState.RUNNING
+        is_call, is_running = table.id == bind("call"), table.state == CallState.RUNNING.value
         is_lost, has_attempts = is_running & (table.lease_until < now), table.attempts < table.max_attempts
-        is_free = ((table.state == CallState.WAITING) | (is_lost & has_attempts)) & (table.start_by > now)
+        is_free = ((table.state == CallState.WAITING.value) | (is_lost & has_attempts)) & (table.start_by > now)
         start_end = now + bind("wait", type_=sa.BigInteger)
         update = sa.update(worker_calls)
         running = update.where(is_call, is_running)
-        self.insert = sa.insert(worker_calls).values(
-            id=bind("id"), request=bind("request"), max_attempts=bind("max_attempts"), state=CallState.WAITING,
+        ours = running.where(table.worker == bind("by"))
+        insert = sa.insert(worker_calls).values(
+            id=bind("call"), request=bind("asked"), max_attempts=bind("most"), state=CallState.WAITING.value,
             attempts=0, worker="", lease_until=0, created=now, start_by=start_end,
         )  # fmt: skip
-        begun = {"state": CallState.RUNNING, "attempts": table.attempts + 1, "worker": bind("by")}
+        begun = {"state": CallState.RUNNING.value, "attempts": table.attempts + 1, "worker": bind("by")}
         claim = update.where(is_call, is_free).values(**begun, lease_until=lease_end)
         revision = sa.select(store.c.revision).scalar_subquery()
-        self.claim = claim.returning(table.request, table.attempts, revision)
-        self.extend = running.values(start_by=start_end)
-        self.renew = running.where(table.worker == bind("by")).values(lease_until=lease_end)
-        self.release = running.where(table.worker == bind("by")).values(lease_until=0)
         ended = running.where(table.attempts == bind("attempt"))
-        self.end = ended.values(state=CallState.ENDED, answer=bind("given"))
-        self.give_up = update.where(is_call, table.state == bind("before")).values(state=CallState.GIVEN_UP)
+        given_up = update.where(is_call, table.state == bind("before")).values(state=CallState.GIVEN_UP.value)
+        self.insert = _Statement(insert, dialect)
+        self.claim = _Statement(claim.returning(table.request, table.attempts, revision), dialect)
+        self.extend = _Statement(running.values(start_by=start_end), dialect)
+        self.renew = _Statement(ours.values(lease_until=lease_end), dialect)
+        self.release = _Statement(ours.values(lease_until=0), dialect)
+        self.end = _Statement(ended.values(state=CallState.ENDED.value, answer=bind("given")), dialect)
+        self.give_up = _Statement(given_up, dialect)
         is_one = table.id.in_(bind("calls", expanding=True))
         self.delete = sa.delete(worker_calls).where(is_one)
         self.delete_older = sa.delete(worker_calls).where(table.created < now - bind("age", type_=sa.BigInteger))
