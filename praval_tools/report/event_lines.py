@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -22,7 +23,8 @@ CSV_COLUMNS: Final = (
 
 NOT_JSON: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
 """What msgspec raises for a body that it cannot decode."""
-_FORMULA_STARTS: Final = ("=", "+", "-", "@")
+_FORMULA_STARTS: Final = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+_FORMULA_AFTER_SEMICOLON: Final = re.compile(r"(;[\s'\"]*)(?=[=+\-@＝＋－＠])")
 _LINES_PER_CHUNK: Final = 200
 _MAX_CELL: Final = 32_000  # a spreadsheet's cell holds little more
 
@@ -61,6 +63,7 @@ def describe_record(record: Record) -> EventText:
 def protect_cell(value: object) -> str:
     """Return a cell of a CSV file: a spreadsheet shows it, and runs nothing, whatever it begins with."""
     text = sanitize_text("" if value is None else value, max_length=_MAX_CELL)
+    text = _FORMULA_AFTER_SEMICOLON.sub(r"\1'", text)  # where the language has decimal commas, cells end there
     return f"'{text}" if text.lstrip("'\" ").startswith(_FORMULA_STARTS) else text
 
 

@@ -14,6 +14,7 @@ import pytest
 from activity_rig import Server, serve_journal
 
 from praval_tools import ToolCall, ToolRegistry
+from praval_tools.report.event_lines import protect_cell
 from praval_tools.web.activity.audit import parse_query
 
 HOSTILE = '"><script>alert(1)</script>\u202e=cmd|calc'
@@ -152,3 +153,12 @@ class TestStatistics:
             text = client.get(f"/statistics{query}").text
             for word in words:
                 assert word in text
+
+
+@pytest.mark.parametrize(("text", "cell"), [
+    ("=1", "'=1"), ("\uff1d1", "'\uff1d1"), ("\uff20x", "'\uff20x"), ("a;=1+1", "a;'=1+1"), ('a; "+1', "a; \"'+1"),
+    ("a;b", "a;b"), ("a=-1, b=2", "a=-1, b=2"),
+])  # fmt: skip
+def test_no_spreadsheet_runs_a_cell(text: str, cell: str) -> None:
+    """Neither one of wide characters nor one that begins at a semicolon, where languages separate cells by it."""
+    assert cell == protect_cell(text)

@@ -198,6 +198,13 @@ with registry.run("=1/&%41 <b>"):
 """
 
 
+def test_brackets_in_texts_are_no_nesting() -> None:
+    """Also behind quotes with a backslash; a text that does not end is refused at once."""
+    assert ["[" * 500 + '"'] == parse_json('["' + "[" * 500 + '\\""]')
+    with pytest.raises(ValueError):
+        parse_json('["' + '\\"' * 500_000)
+
+
 class TestDoubts:
     @pytest.fixture
     def doubt(self, server: Server, tmp_path: Path) -> str:
@@ -259,6 +266,17 @@ class TestDoubts:
             answer = client.post("/doubts/resolve", data={**stale, "result": "1"})
         assert 409 == answer.status_code
         assert "once more" in answer.text
+
+    @pytest.mark.parametrize("result", ["1e999", "[-1e999]", '"\\ud800"', '{"\\ud800": 1}', "[" * 900 + "]" * 900])
+    def test_a_result_that_no_store_takes_is_refused_with_its_reason(
+        self, server: Server, doubt: str, result: str
+    ) -> None:
+        """Numbers that are too large, half of a surrogate pair, deep nesting: nothing is changed."""
+        with _open_client(server) as client:
+            page = client.get("/doubts/show", params={"run": doubt, "call": "c1"}).text
+            fields = {**_read_form(page, "/doubts/resolve", 0), "result": result}
+            answer = client.post("/doubts/resolve", data=fields)
+        assert (400, True) == (answer.status_code, "Nothing was changed" in answer.text)
 
     def test_a_run_that_is_open_is_left_to_its_process(self, server: Server, doubt: str, tmp_path: Path) -> None:
         """The form says so, and changes nothing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from praval_tools.schema.schema_tree import JsonSchema, SchemaPart
@@ -106,7 +106,8 @@ def can_all_hold(schemas: Sequence[SchemaPart]) -> bool:
     for part in parts:
         if "const" in part or isinstance(part.get("enum"), list):
             candidates = [part["const"]] if "const" in part else part["enum"]
-            return any(all(_is_valid(schema, value) for schema in schemas) for value in candidates)
+            checks = list(map(_build_check, schemas))  # once: each holds as many values as there are candidates
+            return any(all(check(value) for check in checks) for value in candidates)
     types = _ALL_TYPES.intersection(*map(get_possible_types, parts))
     return any(_has_value_of_type(name, parts) for name in types)
 
@@ -135,11 +136,20 @@ def _iter_conjuncts(schemas: Iterable[SchemaPart]) -> Iterator[SchemaPart]:
             yield from _iter_conjuncts(list_or_empty(schema.get("allOf")))
 
 
-def _is_valid(schema: SchemaPart, value: object) -> bool:
+def _build_check(schema: SchemaPart) -> Callable[[object], bool]:
+    """Return what tells whether a value may be valid."""
     try:
-        return compile_schema(schema).is_valid(value)
+        validator = compile_schema(schema)
     except ValueError:
-        return True
+        return lambda value: True
+
+    def is_valid(value: object) -> bool:
+        try:
+            return validator.is_valid(value)
+        except ValueError:
+            return True
+
+    return is_valid
 
 
 def _has_value_of_type(type_name: str, parts: list[JsonSchema]) -> bool:

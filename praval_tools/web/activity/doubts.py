@@ -86,7 +86,7 @@ class DoubtViews:
 
     def _resolve(self, operator: str, fields: dict[str, str]) -> None:
         seq = fields.get("seq", "")
-        if not (seq.isascii() and seq.isdigit()):
+        if not (seq.isascii() and seq.isdigit() and len(seq) < 19):
             raise ValueError("The form does not say which start of the call it is about.")
         place = parts.read_hidden(fields, "run"), parts.read_hidden(fields, "call"), int(seq)
         match fields.get("answer"):

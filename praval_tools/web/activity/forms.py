@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 from urllib.parse import parse_qsl
 
@@ -12,6 +13,8 @@ from praval_tools.web.activity.host import Host
 
 MAX_FORM_SIZE: Final = 2_000_000
 """Bytes of a form: arguments may be long."""
+MAX_FORM_SECONDS: Final = 30.0
+"""How long a form may take to come: a connection that waits for the rest of one is not dropped before."""
 _MAX_FIELDS: Final = 40
 _FORM_TYPE: Final = "application/x-www-form-urlencoded"
 
@@ -38,15 +41,14 @@ async def read_form(request: Request, *, max_size: int = MAX_FORM_SIZE) -> dict[
     Return the fields of a form, whoever sent it.
 
     Raises:
-        HTTPException: 413: it is too long; 400: it cannot be read.
+        HTTPException: 413: it is too long; 408: it takes too long to come; 400: it cannot be read.
     """
     if request.headers.get("content-type", "").partition(";")[0].strip() != _FORM_TYPE:
         raise HTTPException(400, "A form is expected.")
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > max_size:
-            raise HTTPException(413, "The form is too long.")
+    try:
+        body = await asyncio.wait_for(_read_body(request, max_size), MAX_FORM_SECONDS)
+    except TimeoutError as error:
+        raise HTTPException(408, "The form did not come in time.", {"connection": "close"}) from error
     try:
         text = body.decode("ascii")
         pairs = parse_qsl(
@@ -58,3 +60,12 @@ async def read_form(request: Request, *, max_size: int = MAX_FORM_SIZE) -> dict[
     if len(fields) < len(pairs):
         raise HTTPException(400, "A field of the form is there twice.")
     return fields
+
+
+async def _read_body(request: Request, max_size: int) -> bytes:
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > max_size:
+            raise HTTPException(413, "The form is too long.")
+    return bytes(body)

@@ -130,7 +130,8 @@ class SessionGuard:
 
     async def _admit(self, request: Request) -> Response | None:
         """Find the session of a request; return a refusal, or None where the request may go on."""
-        is_change, path = request.method not in _SAFE_METHODS, request.url.path
+        is_change = request.method not in _SAFE_METHODS
+        path: str = request.scope["path"]  # which decides on the route; that of the URL may be another
         try:
             session = await self._find_session(request)
         except JournalError as error:

@@ -81,9 +81,7 @@ class LoginViews:
             raise HTTPException(403, "The form is not of this session: reload its page, and try again.")
         self.sessions.end(session)
         answer = RedirectResponse("/login?why=out", 303)
-        answer.delete_cookie(
-            self.settings.cookie_name, secure=self.settings.is_https, httponly=True, samesite="strict"
-        )
+        answer.delete_cookie(self.settings.cookie_name, secure=self.settings.is_https, httponly=True, samesite="strict")
         return answer
 
     def _render_form(self, request: Request, target: str, note: Markup | None, *, status: int = 200) -> Response:
@@ -111,7 +109,7 @@ class LoginViews:
 def find_address(request: Request, settings: PageSettings) -> str:
     """Return from where a request comes: behind a proxy, what the proxy added, which is the last one."""
     if settings.is_behind_proxy:
-        last = request.headers.get("x-forwarded-for", "").rpartition(",")[2].strip()
+        last = ",".join(request.headers.getlist("x-forwarded-for")).rpartition(",")[2].strip()  # or a line of its own
         if last:
             return last[:100]
     return "" if request.client is None else request.client.host

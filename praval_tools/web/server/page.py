@@ -79,9 +79,7 @@ class PageHost:
             self._scripts if session is not None else None,
             Markup("</head><body>"),
         )
-        main = build_element(
-            "main", build_element("h1", title, class_="unseen"), content, id="content", tabindex="-1"
-        )
+        main = build_element("main", build_element("h1", title, class_="unseen"), content, id="content", tabindex="-1")
         foot = build_element("footer", "Journal ", build_code(escape_text(self._journal_name, max_length=300)))
         skip = build_element("a", "Skip to the content", href="#content", class_="skip")
         body = join_markup(skip, self._build_header(request, session), main, foot if session is not None else None)
@@ -153,6 +151,7 @@ _TITLES: Final = {
     403: "Not allowed",
     404: "Not found",
     405: "Not possible",
+    408: "Too slow",
     413: "Too long",
     429: "Too many attempts",
     500: "Something went wrong",

@@ -24,6 +24,8 @@ from hypothesis import strategies as st
 
 from praval_tools import Agent, GrantError, Outcome, ToolCall, ToolRegistry, tool
 from praval_tools.access.bounds.bounds import Bounds, is_satisfiable
+from praval_tools.access.bounds.satisfiability import can_all_hold
+from praval_tools.schema.validator import compile_schema
 
 ALLOWED = {"amount": 50, "to": {"iban": "UK12"}}
 OUTSIDE: list[tuple[dict[str, Any], Any]] = [
@@ -328,3 +330,16 @@ class TestProperties:
 
         assert one == same
         assert hash(one) == hash(same)
+
+
+def test_many_allowed_values_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether one of them is possible is asked of each, with the same few validators."""
+    compiled = list[object]()
+
+    def count(schema: Any) -> jsonschema_rs.Validator:
+        compiled.append(schema)
+        return compile_schema(schema)
+
+    monkeypatch.setattr("praval_tools.access.bounds.satisfiability.compile_schema", count)
+    assert not can_all_hold([{"enum": list(range(1_000))}, {"type": "string"}])
+    assert len(compiled) < 10

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -135,6 +136,26 @@ class TestGuesses:
                 headers = {"x-forwarded-for": "192.0.2.0"}
                 assert 429 == client.post("/login", data={"token": "x"}, headers=headers).status_code
         assert [403] * 20 == codes
+
+    def test_behind_a_proxy_that_adds_a_line_count_for_it(self, tmp_path: Path) -> None:
+        """Some add a line of their own after those of the client: the last one counts."""
+        with serve_page(tmp_path / "runs.db", is_https=True, is_behind_proxy=True) as server:
+            codes = []
+            with server.open_client() as client:
+                for number in range(12):
+                    lines = [("x-forwarded-for", f"10.0.0.{number}"), ("x-forwarded-for", "192.0.2.1")]
+                    codes.append(client.post("/login", data={"token": "x"}, headers=lines).status_code)
+        assert [*[403] * 10, 429, 429] == codes
+
+    def test_that_do_not_come_end(self, server: PageServer, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Whoever announces a form and does not send it holds no connection."""
+        monkeypatch.setattr("praval_tools.web.activity.forms.MAX_FORM_SECONDS", 0.2)
+        head = f"POST /login HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nOrigin: {server.origin}\r\n"
+        head += "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\ntoken="
+        with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+            connection.sendall(head.encode())
+            answer = b"".join(iter(lambda: connection.recv(65_536), b""))
+        assert answer.startswith(b"HTTP/1.1 408 ")
 
 
 class TestSessions:
