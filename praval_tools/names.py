@@ -135,6 +135,11 @@ def is_valid_agent_name(name: str) -> bool:
         return False
 
 
+def describe_author(by: str, person: str) -> str:
+    """Return how a text speaks of who changed access: *by*, and the *person* who acted as the operator, if known."""
+    return f"{person!r} ({by})" if person else repr(by)
+
+
 def refuse_operator_name(name: str) -> str:
     """Return *name*, or raise `InvalidNameError` where it stands for the host program."""
     if name == OPERATOR:

@@ -22,6 +22,7 @@ class StateEvent(msgspec.Struct, frozen=True, kw_only=True):
     Args:
         by: Who changed it; `operator` for the host program.
         reason: Why.
+        person: Who acted as the operator, where that is known.
         id: Identifies this event in the journal; empty as long as it is in none.
         time: When it was journaled.
         process: Which process wrote it.
@@ -31,6 +32,7 @@ class StateEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     by: str = OPERATOR
     reason: str = ""
+    person: str = ""
     id: str = ""
     time: datetime | None = None
     process: str = ""
@@ -280,5 +282,6 @@ def extract_narrowing_part(event: AnyStateEvent) -> AnyStateEvent | None:
 def make_revocation(grant_id: str, cause: StateEvent) -> GrantRevoked:
     """Return the end of a grant that *cause* brought about, with its origin."""
     return GrantRevoked(
-        grant=grant_id, by=cause.by, reason=cause.reason, id=cause.id, time=cause.time, process=cause.process
-    )
+        grant=grant_id, by=cause.by, reason=cause.reason, person=cause.person, id=cause.id, time=cause.time,
+        process=cause.process,
+    )  # fmt: skip

@@ -18,7 +18,7 @@ from praval_tools.access.rules import (
 )
 from praval_tools.access.state import AccessState
 from praval_tools.errors import ToolError
-from praval_tools.names import format_count, suggest_names
+from praval_tools.names import describe_author, format_count, suggest_names
 from praval_tools.tools.decision import Decision, Tried
 from praval_tools.tools.implementation import BoundArguments
 from praval_tools.tools.tool import AnyTool
@@ -83,7 +83,7 @@ def _list_tried_rules(
     blocks = [(member, block) for member in members for block in records.get_access(member, tool).blocks[:1]]
     if blocks:
         member, block = blocks[0]
-        rows.append(Tried("blocked", True, f"blocked by {block.by!r}", f"unblock({tool!r}, {member!r})"))
+        rows.append(Tried("blocked", True, f"blocked by {describe_author(block.by, block.person)}", f"unblock({tool!r}, {member!r})"))
     else:
         rows.append(Tried("blocked", False, "no block names the two"))
     retired = [member for member in members if records.get_profile(member).retired]
@@ -125,4 +125,4 @@ def _describe_grants(live: list[GrantRecord]) -> str:
     if record.grant.where is not None:
         limits += ", with bounds on its arguments"
     more = f" and {len(live) - 1} more" if len(live) > 1 else ""
-    return f"granted by {record.grant.by!r}{limits}{more}"
+    return f"granted by {describe_author(record.grant.by, record.grant.person)}{limits}{more}"

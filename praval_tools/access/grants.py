@@ -43,6 +43,7 @@ class GrantRequest(msgspec.Struct, frozen=True, kw_only=True):
     max_calls: int | None = None
     where: Mapping[str, object] | None = None
     delegable: bool = False
+    person: str = ""
 
     def __post_init__(self) -> None:
         plain = {

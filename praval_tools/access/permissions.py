@@ -37,6 +37,7 @@ class Grant:
         delegable: Whether *agent* may lend it on, narrower.
         parent: The grant that it was lent from.
         made: When.
+        person: Who acted as the operator, where that is known.
     """
 
     id: str
@@ -51,6 +52,7 @@ class Grant:
     delegable: bool = False
     parent: str | None = None
     made: datetime | None = None
+    person: str = field(default="", converter=to_plain_text)
     bounds: Bounds | None = field(default=None, eq=False, repr=False)
 
 

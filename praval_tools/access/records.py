@@ -33,12 +33,13 @@ MetadataOverrides = tuple[tuple[str, object], ...]
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True, metaclass=ExplainedStructType):
-    """A refusal that beats every permission: *agent* may not call *tool*."""
+    """A refusal that beats every permission: *agent* may not call *tool*; `person` is who acted as the operator."""
 
     tool: str
     agent: str
     by: str = OPERATOR
     reason: str = ""
+    person: str = ""
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "reason", to_plain_text(self.reason))

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from praval_tools.access.permissions import Grant
 from praval_tools.access.records import AccessRecord, AgentProfile, DisabledRecord, GrantRecord, Principal, ToolRecord
-from praval_tools.names import OPERATOR
+from praval_tools.names import OPERATOR, describe_author
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.tools.decision import AccessOutcome, Decision, Tried
 from praval_tools.tools.implementation import BoundArguments, ToolImplementation
@@ -218,7 +218,7 @@ def _find_refusal(
     for member in (agent, *principal.chain):
         if blocks := records.get_access(member, tool).blocks:
             block = blocks[0]
-            reason = f"{block.by!r} blocked {member!r} from {tool!r}{_format_reason(block.reason)}."
+            reason = f"{describe_author(block.by, block.person)} blocked {member!r} from {tool!r}{_format_reason(block.reason)}."
             remedy = f"{_name_or_operator(block.by)} may lift the block."
             return _make_refusal("forbidden", "blocked", agent, tool, reason, remedy, block)
         if records.get_profile(member).retired:
@@ -366,7 +366,8 @@ def get_end_reason(record: GrantRecord, now: datetime) -> str:
 
 def _allow_by_grant(agent: str, record: ToolRecord, grant: Grant) -> Decision:
     tool = record.tool.name
-    reason = f"{grant.by!r} granted {tool!r} to {grant.agent!r}{_format_reason(grant.reason)}."
+    author = describe_author(grant.by, grant.person)
+    reason = f"{author} granted {tool!r} to {grant.agent!r}{_format_reason(grant.reason)}."
     return Decision(True, "allowed", "granted", agent, tool, reason, "", grant)
 
 

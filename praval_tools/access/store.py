@@ -29,8 +29,9 @@ from praval_tools.errors import (
     ToolUsageError,
     find_user_frame,
 )
-from praval_tools.names import describe_registry
+from praval_tools.names import OPERATOR, describe_registry
 from praval_tools.tools.context_settings import use_setting
+from praval_tools.tools.frames import get_current_person
 from praval_tools.tools.implementation import ToolImplementation
 
 
@@ -136,6 +137,8 @@ class StateStore:
         """
         if (opened := open_change.get()) is not None and opened.store is self:
             refuse_undone(opened, self.name)
+        if person := get_current_person():
+            plan = _sign_plan(plan, person)
         change = self._get_own_change()
         if change is not None and not (outside_draft and change.is_draft):
             self._refuse_closed()
@@ -386,6 +389,18 @@ class StateStore:
                 f"A change() of {describe_registry(self.name)} is open in another task of this thread; "
                 f"do not await inside `with registry.change():`."
             )
+
+
+def _sign_plan(plan: Planner, person: str) -> Planner:
+    """Return *plan* with the name of the person who acts as the operator in what it changes."""
+
+    def plan_signed(state: AccessState) -> list[AnyStateEvent]:
+        return [
+            replace(event, person=person) if isinstance(event, STORED_EVENTS) and event.by == OPERATOR else event
+            for event in plan(state)
+        ]
+
+    return plan_signed
 
 
 def _has_any(change: PendingChange, kinds: type | tuple[type, ...]) -> bool:

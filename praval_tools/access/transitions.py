@@ -33,7 +33,7 @@ from praval_tools.access.state import (
     get_tool_origin,
     list_tool_labels,
 )
-from praval_tools.names import get_collision_keys
+from praval_tools.names import describe_author, get_collision_keys
 from praval_tools.persistent_map import PersistentMap as Map
 from praval_tools.tools.tool import AnyTool
 
@@ -324,7 +324,7 @@ def _apply_grant_redeclared(state: AccessState, event: events.GrantRedeclared) -
 
 def _apply_grant_revoked(state: AccessState, event: events.GrantRevoked) -> AccessState:
     if event.grant in state.grants:
-        return _end_grants(state, [event.grant], f"revoked by {event.by!r}", event.origin)
+        return _end_grants(state, [event.grant], f"revoked by {describe_author(event.by, event.person)}", event.origin)
     return _end_pending_grants(state, event)
 
 
@@ -347,7 +347,7 @@ def _apply_grants_counted(state: AccessState, event: events.GrantsCounted) -> Ac
 
 def _apply_tool_unassigned(state: AccessState, event: events.ToolUnassigned) -> AccessState:
     grant_ids = state.get_access(event.agent, event.tool).grants
-    state = _end_grants(state, grant_ids, f"removed by {event.by!r}", event.origin)
+    state = _end_grants(state, grant_ids, f"removed by {describe_author(event.by, event.person)}", event.origin)
     access = replace(state.get_access(event.agent, event.tool), removal=event.origin)
     return _end_pending_grants(_with_access(state, event.agent, event.tool, access), event)
 

@@ -17,7 +17,7 @@ from praval_tools.cli.times import format_time
 from praval_tools.names import suggest_names
 
 _TITLES = ("grant", "agent", "tool", "left", "until (UTC)", "where", "delegable", "by", "why")
-_FIELDS = ("id", "agent", "tool", "key", "max_calls", "where", "delegable", "parent", "by", "reason")
+_FIELDS = ("id", "agent", "tool", "key", "max_calls", "where", "delegable", "parent", "by", "person", "reason")
 
 
 @click.command("grants")
@@ -55,7 +55,7 @@ def _build_row(registry: ToolRegistry, grant: Grant) -> tuple[object, ...]:
         "-" if grant.expires is None else format_time(grant.expires),
         "-" if grant.where is None else json.dumps(grant.where),
         "yes" if grant.delegable else "-",
-        grant.by,
+        grant.person or grant.by,
         to_cell(grant.reason or "-", "dim"),
     )
 

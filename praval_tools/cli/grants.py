@@ -179,7 +179,8 @@ def block_command(registry: ToolRegistry, tool: str, agent: str, reason: str) ->
 
 
 def _format_block(block: Block) -> str:
-    return f"(by {block.by}: {block.reason})" if block.reason else f"(by {block.by})"
+    author = block.person or block.by
+    return f"(by {author}: {block.reason})" if block.reason else f"(by {author})"
 
 
 @change_command("unblock", tool_argument, agent_argument)

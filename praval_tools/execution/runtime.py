@@ -193,20 +193,20 @@ class Runtime:
         own = tool.metadata.max_result_size
         return own if own is not None else self.options.max_result_size
 
-    def as_operator(self) -> AbstractContextManager[Any]:
-        """Run the `with` block as the operator, whoever is running."""
-        return activate_frame(self.make_operator_frame())
+    def as_operator(self, person: str = "") -> AbstractContextManager[Any]:
+        """Run the `with` block as the operator, whoever is running; *person* is who that is."""
+        return activate_frame(self.make_operator_frame(person))
 
-    def make_operator_frame(self) -> Frame:
+    def make_operator_frame(self, person: str = "") -> Frame:
         """Return a frame of the operator's."""
-        return make_frame(FrameScope(self.registry, None, OPERATOR))
+        return make_frame(FrameScope(self.registry, None, OPERATOR, person=person))
 
-    def as_operator_unless_plugin(self) -> AbstractContextManager[Any]:
-        """Run the `with` block as the operator, unless a hook of a plugin is running."""
+    def as_operator_unless_plugin(self, person: str) -> AbstractContextManager[Any]:
+        """Run the `with` block as the operator, unless a hook of a plugin is running; *person* is who that is."""
         frame = get_current_frame()
         if frame is not None and (actor := frame[SCOPE].actor).startswith("plugin:"):
             raise NotOwnerError(actor, "act as the operator", None, None)
-        return self.as_operator()
+        return self.as_operator(person)
 
     def drain(self, agent: str | None, tool: str | None, timeout: float | None) -> int:
         """Wait until no calls are in flight but those of this context; return how many others still are."""

@@ -30,6 +30,7 @@ from praval_tools.execution.context import get_current_principal, list_change_de
 from praval_tools.execution.policies import takes_principal
 from praval_tools.misuse import describe_unknown_keyword
 from praval_tools.names import (
+    OPERATOR,
     check_agent_name,
     check_tool_name,
     describe_two_registries,
@@ -38,6 +39,7 @@ from praval_tools.names import (
     suggest_names,
 )
 from praval_tools.registry.toolset import Toolset, get_executor
+from praval_tools.tools.frames import get_current_person
 
 Details = TypeVarTuple("Details")
 
@@ -210,7 +212,8 @@ class AccessChanges:
         actor, now = resolve_actor(by, "lend", tool), self._clock.now()
         for name in terms.keys() - GrantTerms.__annotations__.keys():
             raise TypeError(describe_unknown_keyword("grant", name, ["by", *GrantTerms.__annotations__]))
-        request = grants.GrantRequest(tool=tool, agent=check_agent_name(agent), **terms)
+        person = get_current_person() if actor == OPERATOR else ""
+        request = grants.GrantRequest(tool=tool, agent=check_agent_name(agent), person=person, **terms)
         new_id = self._clock.new_id()
         known = self._access_store.get_current_state()
         planned: list[tuple[Grant, str]] = []
@@ -287,7 +290,9 @@ class AccessChanges:
         name = check_tool_name(get_name(tool))
         blocked_agent = check_agent_name(get_agent_name(agent))
         verb = "block an agent from"
-        block = Block(tool=name, agent=blocked_agent, by=resolve_actor(by, verb, name), reason=reason)
+        actor = resolve_actor(by, verb, name)
+        person = get_current_person() if actor == OPERATOR else ""
+        block = Block(tool=name, agent=blocked_agent, by=actor, reason=reason, person=person)
 
         def plan_block(state: AccessState, setter: str) -> commands.EventList:
             return commands.plan_block(state, replace(block, by=setter))

@@ -24,7 +24,7 @@ from praval_tools.execution.executor import Executor
 from praval_tools.execution.runtime import RegistryOptions, Runtime, list_foreign_problems
 from praval_tools.lazy_import import load
 from praval_tools.misuse import MISSING, checks_own_calls, explain_misuse, refuse_wrong_call
-from praval_tools.names import get_agent_name, get_name
+from praval_tools.names import check_agent_name, get_agent_name, get_name
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.call_controls import RegistryApprovals, RegistryLimits
 from praval_tools.registry.catalogue import ToolCatalogue
@@ -422,9 +422,9 @@ class ToolRegistry(ToolCatalogue, ConfiguredByFiles, ConnectedToSources, Observe
         """End declarations: tools and agents that come later are errors; who may call what still changes."""
         self._changes.commit("freeze", by, lambda state, actor: commands.plan_freeze(state, actor, reason))
 
-    def as_operator(self) -> AbstractContextManager[None]:
-        """Act as the operator inside, whoever is running."""
-        return self._runtime.as_operator_unless_plugin()
+    def as_operator(self, *, person: str = "") -> AbstractContextManager[None]:
+        """Act as the operator inside, whoever is running; changes of access are recorded with the name of *person*."""
+        return self._runtime.as_operator_unless_plugin(check_agent_name(person) if person else "")
 
     def _create_sibling(self, name: str, state: AccessState | None = None) -> Self:
         sibling = object.__new__(type(self))

@@ -138,7 +138,7 @@ def _describe_plugin_failure(event: events.PluginFailed) -> EventText:
 def _describe_change(event: changes.StateEvent) -> EventText:
     action, tool, *details = _describe_change_subject(event)
     known = ", ".join(filter(None, details))
-    return EventText(event.by, tool, action, _join_reasons(known, event.reason))
+    return EventText(event.person or event.by, tool, action, _join_reasons(known, event.reason))
 
 
 def _describe_change_subject(event: changes.StateEvent) -> tuple[str, ...]:

@@ -16,12 +16,17 @@ from praval_tools.names import OPERATOR
 
 
 class FrameScope(msgspec.Struct, frozen=True, eq=False):
-    """What stays the same for every call of one agent to one tool, or for every run of an agent's function."""
+    """
+    What stays the same for every call of one agent to one tool, or for every run of an agent's function.
+
+    `person` is who acts as the operator, where the program says so.
+    """
 
     registry: Any  # a `ToolRegistry`, which is above this layer
     principal: Any  # a `Principal`, which is above this layer; None for the operator
     actor: str
     tool: str | None = None
+    person: str = ""
 
 
 Frame = list[Any]
@@ -78,6 +83,12 @@ def get_current_actor() -> str:
     """Return the name of who runs in this context: an agent, a policy, a plugin, or the operator."""
     frame = current_frame.get()
     return OPERATOR if frame is None else str(frame[SCOPE].actor)
+
+
+def get_current_person() -> str:
+    """Return the name of the person who acts as the operator in this context; empty where nobody is named."""
+    frame = current_frame.get()
+    return "" if frame is None else str(frame[SCOPE].person)
 
 
 def refuse_others_than_operator(verb: str) -> None:

@@ -1,10 +1,12 @@
-"""Settings for all tools of a namespace: as for one tool, all of them or none."""
+"""Settings for all tools of a namespace, all of them or none; changes that a named person makes as the operator."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from praval_tools import NotOwnerError, Tool, ToolDefinitionError, ToolRegistry, ToolUsageError, UnknownToolError
+from praval_tools import InvalidNameError, NotOwnerError, Tool, ToolDefinitionError, ToolRegistry, ToolUsageError, UnknownToolError
 
 
 def query(text: str) -> str:
@@ -73,3 +75,59 @@ class TestConfigureNamespace:
         """Agents configure no namespace, as they configure no tool."""
         with pytest.raises(NotOwnerError):
             registry.configure(namespace="sql", timeout=3, by="ann")
+
+
+class TestPerson:
+    def test_who_acts_as_the_operator_is_recorded(self, registry: ToolRegistry, tmp_path: Path) -> None:
+        """In grants, blocks and events, and again when a process starts; authority stays the operator's."""
+        registry.journal = tmp_path / "runs.db"
+        with registry.as_operator(person="olga"):
+            grant = registry.grant("query", "ann", reason="as agreed")
+            registry.block("sql-query", "ann")
+            registry.share_tool("sql-drop")
+        registry.unblock("sql-query", "ann")
+
+        assert ("operator", "olga") == (grant.by, grant.person)
+        assert "'olga' (operator) granted 'query' to 'ann': as agreed." == registry.explain("ann", "query").reason
+        events = [record.event for record in registry.journal.read()]
+        assert ["olga", "olga", "olga", ""] == [event.person for event in events]
+        assert {"operator"} == {event.by for event in events}
+        registry.close()
+        with ToolRegistry(journal=tmp_path / "runs.db") as later:
+            later.register_tool(Tool.from_function(query))
+            assert ["olga"] == [known.person for known in later.grants()]
+
+    def test_a_change_that_ends_later_keeps_the_name(self, registry: ToolRegistry, tmp_path: Path) -> None:
+        """Planned inside, made at the end of a `change()` around it."""
+        registry.journal = tmp_path / "runs.db"
+        with registry.change(), registry.as_operator(person="olga"):
+            registry.grant("query", "ann")
+        with registry.change():
+            with registry.as_operator(person="pia"):
+                registry.block("query", "ann")
+            registry.share_tool("sql-drop")
+
+        assert ["olga", "pia", ""] == [record.event.person for record in registry.journal.read()]
+        registry.close()
+
+    def test_what_a_tool_changes_is_not_the_persons(self, registry: ToolRegistry, tmp_path: Path) -> None:
+        """Neither what its code changes nor what a call spends."""
+        registry.journal = tmp_path / "runs.db"
+
+        @registry.tool(shared=True)
+        def lend() -> bool:
+            """Lend a tool as the operator of nobody's name."""
+            with registry.as_operator():
+                return registry.assign_tool_to_agent("query", "bob")
+
+        with registry.as_operator(person="olga"):
+            assert registry.agent("ann").call("lend")
+
+        assert [""] == [grant.person for grant in registry.grants()]
+        registry.close()
+
+    def test_a_name_is_one_line(self, registry: ToolRegistry) -> None:
+        """As that of a token; the operator is nobody's name."""
+        for name in ("operator", "ol\nga", "a:b"):
+            with pytest.raises(InvalidNameError):
+                registry.as_operator(person=name)

@@ -62,9 +62,9 @@ maybe = st.none() | texts
 grants = st.builds(
     Grant, id=ids, tool=ids, agent=ids, by=ids, key=maybe, reason=texts, expires=st.none() | aware,
     max_calls=st.none() | st.integers(0), where=st.none() | st.dictionaries(keys, json_values, max_size=2),
-    delegable=st.booleans(), parent=maybe, made=st.none() | aware,
+    delegable=st.booleans(), parent=maybe, made=st.none() | aware, person=texts,
 )  # fmt: skip
-blocks = st.builds(Block, tool=ids, agent=ids, by=ids, reason=texts)
+blocks = st.builds(Block, tool=ids, agent=ids, by=ids, reason=texts, person=texts)
 notes = st.builds(RecordedDecision, allowed=st.booleans(), rule=texts, reason=texts, source=texts)
 repairs = st.lists(st.builds(Repair, path=texts, given=texts, became=texts, reason=texts), max_size=2).map(tuple)
 problems = st.lists(st.builds(Problem, path=texts, reason=texts, given=texts, wanted=texts), max_size=2).map(tuple)
@@ -81,7 +81,7 @@ _FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "parent_id": maybe, "fingerprint": texts, "attempt": st.integers(1), "attempts": st.integers(0), "repairs": repairs,
     "outcome": st.sampled_from(Outcome), "result": values, "error": maybe, "error_type": maybe, "error_base": maybe,
     "latency_ms": st.none() | st.floats(0, allow_infinity=False), "problems": problems, "risk_level": texts,
-    "reason": texts, "expires": st.none() | aware, "answer": st.sampled_from(["allow", "deny"]), "by": texts,
+    "reason": texts, "person": texts, "expires": st.none() | aware, "answer": st.sampled_from(["allow", "deny"]), "by": texts,
     "plugin": ids, "distribution": texts, "version": texts, "tools": names, "stage": texts, "tool": texts,
     "snapshot": st.none() | snapshots,
     "grant": grants, "block": blocks, "setter": maybe, "to": maybe, "kind": texts, "name": texts,

@@ -207,7 +207,7 @@ def _build_grant_row(registry: ToolRegistry, grant: Grant, forms: CellForms | No
         "–" if grant.expires is None else format_time(grant.expires),
         build_element("td", where, class_="long"),
         "yes" if grant.delegable else "–",
-        parts.shorten(grant.by),
+        parts.shorten(grant.person or grant.by),
         build_element("td", parts.shorten(grant.reason or "–", 300), class_="long"),
     )
 

@@ -50,7 +50,7 @@ def compute_revision(state: AccessState, agent: str, tool: str) -> str:
 
 def make_change(registry: ToolRegistry, operator: str, fields: Mapping[str, str]) -> list[str]:
     """
-    Make the change of a form and record it, with who made it at the beginning of its reason.
+    Make the change of a form as the operator, and record it with the person who sent the form.
 
     Args:
         registry: The program's.
@@ -70,8 +70,7 @@ def make_change(registry: ToolRegistry, operator: str, fields: Mapping[str, str]
     change, revision = fields.get("change", ""), fields.get("revision", "")
     if change not in CHANGES:
         raise ValueError("The form says nothing that can be done.")
-    note = fields.get("reason", "").strip()[:MAX_REASON]
-    reason = f"by {operator}: {note}" if note else f"by {operator}"
+    reason = fields.get("reason", "").strip()[:MAX_REASON]
     terms = _read_terms(fields, reason) if change == "grant" else GrantTerms()
     store = get_runtime(registry).access_store
 
@@ -82,7 +81,7 @@ def make_change(registry: ToolRegistry, operator: str, fields: Mapping[str, str]
 
     with _warnings_lock, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        with registry.as_operator(), registry.change():
+        with registry.as_operator(person=operator), registry.change():
             store.commit(check_revision)  # tried again with the change, where another process was faster
             if tool not in store.get_current_state().tools and change in ("grant", "block"):
                 raise ValueError(f"There is no tool {tool}.")

@@ -187,7 +187,7 @@ def _build_row(listed: ListedGrant, find_uses: UseLookup) -> Markup:
         parts.build_time(grant.expires),
         build_element("td", where, class_="long"),
         never if used is None else parts.build_time(used),
-        join_markup(parts.build_time(grant.made), " by ", parts.shorten(grant.by)),
+        join_markup(parts.build_time(grant.made), " by ", parts.shorten(grant.person or grant.by)),
         build_element("td", parts.shorten(grant.reason or "–", 300), class_="long"),
     )
 

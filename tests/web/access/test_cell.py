@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -86,9 +88,9 @@ class TestChanges:
         assert (3, {"amount": {"maximum": 100}}, True) == (grant.max_calls, grant.where, grant.delegable)
         assert grant.expires is not None and grant.made is not None
         assert 7200 == round((grant.expires - grant.made).total_seconds())
-        assert "by olga: month's end" == grant.reason
+        assert ("operator", "olga", "month's end") == (grant.by, grant.person, grant.reason)
         page = client.get(answer.headers["location"]).text
-        assert "Granted." in page and "3 of 3" in page and "by olga: month" in page
+        assert "Granted." in page and "3 of 3" in page and "<td>olga</td>" in page
 
     def test_each_change_is_journaled_with_who_made_it(
         self, client: httpx.Client, registry: ToolRegistry, server: AccessServer
@@ -101,12 +103,29 @@ class TestChanges:
             assert before is not registry.state
         changes = [record.event for record in server.journal.read() if hasattr(record.event, "reason")]
         texts = [describe_event(event) for event in changes]
-        made = [(text.action, text.reason.rpartition(": by")[2] or text.reason) for text in texts]
         assert ["assigned", "grant revoked", "assigned", "unassigned", "blocked", "unblocked"] == [
-            action for action, _ in made
+            text.action for text in texts
         ]
-        assert all("olga: for " in reason for _, reason in made)
-        assert all("operator" == text.actor for text in texts)
+        assert all("for " in text.reason and "olga" == text.actor for text in texts)
+        assert {("operator", "olga")} == {(event.by, event.person) for event in changes}
+
+    def test_who_made_a_change_is_shown_wherever_it_decides(
+        self, client: httpx.Client, registry: ToolRegistry, server: AccessServer
+    ) -> None:
+        """In the rules, under Grants and in the audit trail, also once the grant has ended."""
+        send(client, "grant", reason="as agreed")
+        decision = registry.explain("intern", "pay")
+        assert "'olga' (operator) granted 'pay' to 'intern': as agreed." == decision.reason
+        wait_until(lambda: "olga" in client.get("/audit?type=tool_assigned").text)
+        send(client, "revoke")
+        assert "by olga" in client.get("/grants?state=revoked").text
+        assert "revoked by &#x27;olga&#x27; (operator)" in client.get("/grants?state=revoked").text
+        send(client, "block", reason="for now")
+        assert "'olga' (operator) blocked 'intern' from 'pay': for now." == registry.explain("intern", "pay").reason
+        wait_until(lambda: "tool_blocked" in client.get("/audit.jsonl").text)
+        assert 3 == client.get("/audit.jsonl").text.count('"person":"olga","id"')
+        rows = list(csv.DictReader(io.StringIO(client.get("/audit.csv").text)))
+        assert ["olga"] * 3 == [row["who"] for row in rows]
 
     def test_another_process_sees_it(self, client: httpx.Client, tmp_path: Path) -> None:
         """The same journal, opened by the program itself."""
@@ -245,4 +264,4 @@ class TestWholePage:
                 assert [] == registry.grants()
                 answer = operator.post("/matrix/change", data={**fields, "reason": "as agreed"})
                 assert 303 == answer.status_code
-            assert ["by olga: as agreed"] == [grant.reason for grant in registry.grants()]
+            assert [("olga", "as agreed")] == [(grant.person, grant.reason) for grant in registry.grants()]

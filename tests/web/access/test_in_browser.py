@@ -107,8 +107,8 @@ class TestKeyboard:
             page.keyboard.press("Enter")
             page.get_by_text("Granted.", exact=True).wait_for()
         (grant,) = registry.grants(tool="pay", agent="intern")
-        assert (3, {"amount": {"maximum": 100}}, "by olga: as agreed", False) == (
-            grant.max_calls, grant.where, grant.reason, grant.delegable
+        assert (3, {"amount": {"maximum": 100}}, "olga", "as agreed", False) == (
+            grant.max_calls, grant.where, grant.person, grant.reason, grant.delegable
         )  # fmt: skip
 
     def test_a_table_is_scrolled_with_the_keyboard(self, browser: Browser, server: AccessServer) -> None:
