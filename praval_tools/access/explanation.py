@@ -83,7 +83,8 @@ def _list_tried_rules(
     blocks = [(member, block) for member in members for block in records.get_access(member, tool).blocks[:1]]
     if blocks:
         member, block = blocks[0]
-        rows.append(Tried("blocked", True, f"blocked by {describe_author(block.by, block.person)}", f"unblock({tool!r}, {member!r})"))
+        why = f"blocked by {describe_author(block.by, block.person)}"
+        rows.append(Tried("blocked", True, why, f"unblock({tool!r}, {member!r})"))
     else:
         rows.append(Tried("blocked", False, "no block names the two"))
     retired = [member for member in members if records.get_profile(member).retired]

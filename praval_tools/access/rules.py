@@ -218,7 +218,8 @@ def _find_refusal(
     for member in (agent, *principal.chain):
         if blocks := records.get_access(member, tool).blocks:
             block = blocks[0]
-            reason = f"{describe_author(block.by, block.person)} blocked {member!r} from {tool!r}{_format_reason(block.reason)}."
+            author = describe_author(block.by, block.person)
+            reason = f"{author} blocked {member!r} from {tool!r}{_format_reason(block.reason)}."
             remedy = f"{_name_or_operator(block.by)} may lift the block."
             return _make_refusal("forbidden", "blocked", agent, tool, reason, remedy, block)
         if records.get_profile(member).retired:

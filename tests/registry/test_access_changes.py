@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from praval_tools import InvalidNameError, NotOwnerError, Tool, ToolDefinitionError, ToolRegistry, ToolUsageError, UnknownToolError
+from praval_tools import (
+    InvalidNameError,
+    NotOwnerError,
+    Tool,
+    ToolDefinitionError,
+    ToolRegistry,
+    ToolUsageError,
+    UnknownToolError,
+)
 
 
 def query(text: str) -> str:
