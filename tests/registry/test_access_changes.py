@@ -86,7 +86,7 @@ class TestConfigureNamespace:
 
 
 class TestPerson:
-    def test_who_acts_as_the_operator_is_recorded(self, registry: ToolRegistry, tmp_path: Path) -> None:
+    def test_the_person_is_recorded(self, registry: ToolRegistry, tmp_path: Path) -> None:
         """In grants, blocks and events, and again when a process starts; authority stays the operator's."""
         registry.journal = tmp_path / "runs.db"
         with registry.as_operator(person="olga"):
