@@ -91,4 +91,4 @@ def _build_choice(days: int | None) -> Markup:
         for number in _DAYS
     ]  # fmt: skip
     spaced = [part for link in links for part in (link, " ")]
-    return build_element("p", "From the calls of the last ", *spaced, class_="choices")
+    return build_element("p", "From the calls of the last ", *spaced, class_="spans")
