@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -258,10 +259,11 @@ def publish(place: Place, body: bytes, content_type: str, headers: dict[str, Any
 
 def read_messages(place: Place) -> list[bytes]:
     """Return what waits in the workers' queue, and leave it there."""
+    from amqp.exceptions import NotFound
     from kombu import Connection
 
     found = []
-    with Connection(place.home.broker) as connection:
+    with suppress(NotFound), Connection(place.home.broker) as connection:  # the first message makes the queue
         channel = connection.default_channel
         while (message := channel.basic_get(place.home.queue, no_ack=False)) is not None:
             body = message.body if isinstance(message.body, bytes) else str(message.body).encode()
