@@ -23,11 +23,18 @@ ROW_HEIGHT, TOP = 28, 12
 """Height of a row of a chart, and space above the first."""
 
 _AGENT_HEIGHT = 46
-_OUTCOME_CLASSES = {"ok": "good", "in_doubt": "doubt", "approval_required": "doubt"}
+_TIMELINE_LEGEND = (
+    ("good", "ended well"), ("failed", "failed"), ("bad", "refused"), ("doubt", "waits or in doubt"),
+    ("ring", "in doubt after a crash"),
+)  # fmt: skip
+_OUTCOME_CLASSES = {
+    "ok": "good", "in_doubt": "doubt", "approval_required": "doubt",
+    "tool_error": "failed", "timeout": "failed", "cancelled": "failed", "engine_lost": "failed",
+}  # fmt: skip
 
 
 def get_outcome_class(outcome: str) -> str:
-    """Return the CSS class for an outcome."""
+    """Return the CSS class for an outcome; that of a refusal is `bad`."""
     return _OUTCOME_CLASSES.get(outcome, "bad")
 
 
@@ -67,7 +74,7 @@ def render_timeline(history: History, *, process_end: str) -> Markup:
         tooltip = f"{call.number}. {call.record.agent} {call.record.tool_name}: {call.outcome}{recovery}"
         shapes.append(draw_dot(x, y, 6 - 2 * min(call.depth, 1), get_outcome_class(call.outcome), tooltip))
     chart = draw_chart(bottom + 12, *shapes, title="The calls in order, a row per agent")
-    return join_markup(chart, draw_legend(("good", "ran"), ("bad", "refused"), ("ring", "in doubt after a crash")))
+    return join_markup(chart, draw_legend(*_TIMELINE_LEGEND))
 
 
 def _draw_process_ends(history: History, scale: Scale, bottom: float, text: str) -> Iterator[Markup]:

@@ -13,13 +13,14 @@ CHART_WIDTH = 720
 _MIN_LOGARITHMIC = 0.001
 
 
-def draw_chart(height: float, *shapes: object, title: str) -> Markup:
-    """Return a chart of the common width; *title* is for screen readers."""
-    box = f"0 0 {CHART_WIDTH} {height:.0f}"
+def draw_chart(
+    height: float, *shapes: object, title: str, width: float = CHART_WIDTH, class_: str | None = None
+) -> Markup:  # fmt: skip
+    """Return a chart, by default of the common width; *title* is for screen readers."""
+    box = f"0 0 {width:.0f} {height:.0f}"
     heading = build_element("title", title)
-    return build_element(
-        "div", build_element("svg", heading, *shapes, viewBox=box, role="img", aria_label=title), class_="wide"
-    )
+    svg = build_element("svg", heading, *shapes, viewBox=box, role="img", aria_label=title, class_=class_)
+    return build_element("div", svg, class_="wide")
 
 
 def _draw_shape(

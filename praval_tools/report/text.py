@@ -56,6 +56,8 @@ def format_duration(milliseconds: float | None) -> str:
     """Return a duration in the unit that suits it; an empty text for None."""
     if milliseconds is None:
         return ""
+    if 0 <= milliseconds < 0.095:
+        return f"{milliseconds * 1_000:.0f} µs"
     if milliseconds < 1_000:
         return f"{milliseconds:.1f} ms" if milliseconds < 10 else f"{milliseconds:.0f} ms"
     seconds = milliseconds / 1_000

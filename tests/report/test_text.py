@@ -36,10 +36,18 @@ class TestText:
 
     @pytest.mark.parametrize(
         ("milliseconds", "expected"),
-        [(None, ""), (1.25, "1.2 ms"), (250, "250 ms"), (61_000, "1.0 min"), (1e7, "2.8 h")],
+        [
+            (None, ""),
+            (0.0141, "14 µs"),
+            (0.4, "0.4 ms"),
+            (1.25, "1.2 ms"),
+            (250, "250 ms"),
+            (61_000, "1.0 min"),
+            (1e7, "2.8 h"),
+        ],
     )
     def test_a_duration_has_the_unit_that_suits_it(self, milliseconds: float | None, expected: str) -> None:
-        """From milliseconds to hours."""
+        """From microseconds to hours."""
         assert expected == format_duration(milliseconds)
 
 
@@ -61,6 +69,7 @@ class TestCharts:
         assert [100, 150, 200, 200] == [scale(value) for value in (-5, 5, 10, 99)]
         assert "good" == get_outcome_class("ok")
         assert "bad" == get_outcome_class("forbidden")
+        assert "failed" == get_outcome_class("tool_error")
 
     def test_an_event_of_an_unknown_class_has_its_name(self) -> None:
         """A later release may write more of them."""

@@ -1,12 +1,13 @@
 """The views of what happens, over real HTTP: calls, runs, audit, exports, statistics; hostile texts; viewers."""
 
-# Tests of: calls, audit, statistics, parts, routes, host
+# Tests of: calls, audit, statistics, usage_charts, parts, routes, host
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator
 
 import httpx
@@ -16,6 +17,7 @@ from activity_rig import Server, serve_journal
 from praval_tools import ToolCall, ToolRegistry
 from praval_tools.report.event_lines import protect_cell
 from praval_tools.web.activity.audit import parse_query
+from praval_tools.web.activity.usage_charts import find_whole_ticks
 
 HOSTILE = '"><script>alert(1)</script>\u202e=cmd|calc'
 RUN = '=1"><script>alert(1)</script> a/b?c&d%41'
@@ -153,6 +155,40 @@ class TestStatistics:
             text = client.get(f"/statistics{query}").text
             for word in words:
                 assert word in text
+
+    def test_tiles_charts_and_chips_have_one_word_and_one_colour_for_each_end(self, client: httpx.Client) -> None:
+        """A failure is not coloured as a refusal, and what ended well is called so in the legend, too."""
+        text = client.get("/statistics").text
+        assert '<b class="failed">1</b><span>failed' in text
+        assert '<b class="bad">2</b><span>refused' in text
+        assert (
+            '<i class="key good"></i>ended well <i class="key failed"></i>failed <i class="key bad"></i>refused' in text
+        )
+        calls = client.get("/calls").text
+        assert '<span class="chip failed">tool error' in calls
+        assert '<span class="chip bad">forbidden' in calls
+        assert re.search('<span class="chip failed">tool_error', client.get("/audit").text)
+
+    def test_days_have_a_scale_and_dates(self, client: httpx.Client) -> None:
+        """The axis says what it counts, in whole numbers; there are dates between the first and the last."""
+        chart = client.get("/statistics?days=30").text.partition('viewBox="0 0 1100')[2].partition("</svg>")[0]
+        labels = re.findall(r"<text[^>]*>([^<]*)</text>", chart)
+        assert ["calls", "0", "2", "4", "6"] == labels[:5]
+        assert 15 == len(labels[5:])
+        assert 4 == chart.count('class="grid"')
+
+    def test_the_span_that_is_chosen_is_marked(self, client: httpx.Client) -> None:
+        """Like the choices of the other pages."""
+        text = client.get("/statistics?days=30&tool=echo").text
+        assert '<a href="/statistics?days=30&amp;tool=echo" aria-current="true">30 days</a>' in text
+
+
+@pytest.mark.parametrize(("highest", "ticks"), [
+    (0, [0, 1]), (1, [0, 1]), (3, [0, 1, 2, 3]), (29, [0, 10, 20, 30]), (40, [0, 10, 20, 30, 40]),
+])  # fmt: skip
+def test_ticks_of_counts_are_whole_numbers(highest: int, ticks: list[int]) -> None:
+    """From 0 to the highest count or a little beyond."""
+    assert ticks == find_whole_ticks(highest)
 
 
 @pytest.mark.parametrize(("text", "cell"), [

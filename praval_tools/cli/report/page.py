@@ -67,7 +67,7 @@ def _iter_tiles(content: ReportContent) -> Iterator[Markup]:
     for number, singular, plural, class_ in (
         (len(history.calls), "call", "calls", None),
         (outcomes.count("ok"), "succeeded", "succeeded", "good"),
-        (classes.count("bad"), "refused or failed", "refused or failed", "bad"),
+        (classes.count("bad") + classes.count("failed"), "refused or failed", "refused or failed", "bad"),
         (outcomes.count("in_doubt"), "in doubt", "in doubt", "bad"),
         (len({call.agent for call in history.calls}), "agent", "agents", None),
         (len({call.record.tool_name for call in history.calls}), "tool", "tools", None),

@@ -72,23 +72,25 @@ class AdviceView:
 
 
 def _build_row(advice: Advice) -> Markup:
-    commands = [build_element("p", build_code(parts.shorten(command, 1_000))) for command in advice.commands]
+    commands = [build_element("p", _build_command(command)) for command in advice.commands]
     return build_row(
         build_element("th", parts.shorten(advice.text, 400), scope="row"),
         build_element("td", f"{advice.calls:,}" if advice.calls else "–", class_="number"),
         parts.build_time(advice.first),
         parts.build_time(advice.last),
-        build_element("td", join_markup(*commands), class_="long"),
+        build_element("td", join_markup(*commands), class_="commands"),
     )
 
 
+def _build_command(command: str) -> Markup:
+    """Return a command of which no line ends inside of a word."""
+    words = parts.shorten(command, 1_000).split(" ")
+    spans = (Markup(f'<span class="word">{word}</span>') for word in words)
+    return build_code(Markup(" ".join(spans)))
+
+
 def _build_choice(days: int | None) -> Markup:
-    links = [
-        build_element(
-            "a", format_count(number, "day"), href=parts.build_url("/advice", days=number),
-            aria_current="true" if number == days else None,
-        )
-        for number in _DAYS
-    ]  # fmt: skip
-    spaced = [part for link in links for part in (link, " ")]
-    return build_element("p", "From the calls of the last ", *spaced, class_="spans")
+    choices = (
+        (format_count(number, "day"), parts.build_url("/advice", days=number), number == days) for number in _DAYS
+    )  # fmt: skip
+    return parts.build_choices("From the calls of the last", choices)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Final
@@ -36,9 +36,11 @@ _PAGE_SIZE: Final = 50
 _MAX_LOOKUPS: Final = 60
 """Of how many agents a page looks up what they called."""
 _SOON: Final = timedelta(days=1)
-_TITLES: Final = ("grant", "agent", "tool", "state", "left", "until (UTC)", "where", "last used", "made", "why")
-_CHIPS: Final = {"expiring": "expires soon", "revoked": "ended", "waiting": "waits for its tool"}
-_CLASSES: Final = {"live": "good", "expiring": "doubt", "waiting": "calm"}
+_TITLES: Final = ("agent", "tool", "state", "limits", "last used (UTC)", "made (UTC)", "why", "id")
+_CHIPS: Final = {"expiring": "live, expires soon", "revoked": "ended", "waiting": "waits for its tool"}
+_CLASSES: Final = {
+    "live": "good", "expiring": "good", "waiting": "doubt", "spent": "calm", "expired": "calm", "revoked": "calm",
+}  # fmt: skip
 
 
 @frozen(kw_only=True)
@@ -172,34 +174,42 @@ def find_last_use(listed: ListedGrant, find_uses: UseLookup) -> datetime | None:
 
 def _build_row(listed: ListedGrant, find_uses: UseLookup) -> Markup:
     record, grant = listed.record, listed.record.grant
-    left = "any" if record.calls_left is None else f"{record.calls_left:,} of {grant.max_calls:,}"
-    word, class_ = _CHIPS.get(listed.state, listed.state), _CLASSES.get(listed.state, "bad")
-    chip = build_element("span", word, class_=f"chip {class_}")
-    where = "–" if grant.where is None else build_code(parts.format_value(grant.where))
+    chip = build_element("span", _CHIPS.get(listed.state, listed.state), class_=f"chip {_CLASSES[listed.state]}")
     used = find_last_use(listed, find_uses)
     never = "never" if not record.spent_calls else "–"
+    agent = build_element("a", parts.shorten(grant.agent), href=build_cell_url(grant.agent, grant.tool))
     return build_row(
-        build_element("th", build_code(parts.shorten(grant.id, 12)), scope="row", title=grant.id),
-        build_element("a", parts.shorten(grant.agent), href=build_cell_url(grant.agent, grant.tool)),
-        parts.build_link(build_code(parts.shorten(grant.tool)), "/tools/show", name=grant.tool),
+        build_element("th", agent, scope="row"),
+        build_element(
+            "td", parts.build_link(build_code(parts.shorten(grant.tool)), "/tools/show", name=grant.tool), class_="name"
+        ),
         build_element("td", chip, *([" ", parts.shorten(listed.text, 200)] if listed.text else [])),
-        build_element("td", left, class_="number"),
-        parts.build_time(grant.expires),
-        build_element("td", where, class_="long"),
+        build_element("td", *_iter_limits(record), class_="long"),
         never if used is None else parts.build_time(used),
         join_markup(parts.build_time(grant.made), " by ", parts.shorten(grant.person or grant.by)),
         build_element("td", parts.shorten(grant.reason or "–", 300), class_="long"),
-    )
+        build_element("td", build_code(parts.shorten(grant.id, 12)), class_="id", title=grant.id),
+    )  # fmt: skip
+
+
+def _iter_limits(record: GrantRecord) -> Iterator[Markup]:
+    """Yield what a grant is limited to: a number of calls, a time, bounds of arguments."""
+    grant = record.grant
+    if record.calls_left is None and grant.expires is None and grant.where is None:
+        yield Markup("none")
+    if record.calls_left is not None:
+        yield build_element("p", f"{record.calls_left:,} of {grant.max_calls:,} calls left")
+    if grant.expires is not None:
+        yield build_element("p", "until ", parts.build_time(grant.expires))
+    if grant.where is not None:
+        yield build_element("p", "where ", build_code(parts.format_value(grant.where)))
 
 
 def _build_choices(chosen: str, given: dict[str, str]) -> Markup:
-    links = [
-        build_element("b", text, aria_current="page")
-        if state == chosen
-        else parts.build_link(text, "/grants", **given, state=state)
-        for state, text in STATES.items()
-    ]
-    return build_element("p", *[piece for link in links for piece in (link, " · ")][:-1])
+    return parts.build_choices(
+        "State",
+        ((text, parts.build_url("/grants", **given, state=state), state == chosen) for state, text in STATES.items()),
+    )
 
 
 def _build_form(chosen: str, given: dict[str, str]) -> Markup:

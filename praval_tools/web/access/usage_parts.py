@@ -37,7 +37,7 @@ def build_usage(index: JournalIndex, kind: Literal["tool", "agent"], name: str) 
     is_tool = kind == "tool"
     partners = rank_partners(index, tool=name if is_tool else None, agent=None if is_tool else name, limit=_PARTNERS)
     shown = join_markup(
-        _build_tiles(total),
+        parts.build_sum_tiles(total),
         _build_partners(partners, "agent" if is_tool else "tool"),
         _build_outcomes(index, kind, name),
         _build_durations(list_durations(index, name)) if is_tool else None,
@@ -49,20 +49,6 @@ def build_call_count(index: JournalIndex, kind: Literal["tool", "agent"], name: 
     """Return how many calls ended, as a cell of a table."""
     total = sum_all(index, kind, name)
     return build_element("td", f"{total.calls:,}" if total.calls else "–", class_="number")
-
-
-def _build_tiles(total: CallSum) -> Markup:
-    figures = (
-        (f"{total.calls:,}", "calls", None), (f"{total.ok:,}", "ended well", "good"),
-        (f"{total.failed:,}", "failed", "bad" if total.failed else None),
-        (f"{total.refused:,}", "refused", "bad" if total.refused else None),
-        (format_duration(total.average_ms) or "–", "on average", None),
-    )  # fmt: skip
-    tiles = (
-        build_element("li", build_element("b", value, class_=class_), build_element("span", text))
-        for value, text, class_ in figures
-    )
-    return build_element("ul", *tiles, class_="tiles")
 
 
 def _build_partners(sums: Sequence[CallSum], word: Literal["agent", "tool"]) -> Markup | None:

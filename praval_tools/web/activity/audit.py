@@ -17,6 +17,7 @@ from praval_tools.journal.index.search import EventPage, EventQuery, iter_events
 from praval_tools.journal.storage.protocol import Record
 from praval_tools.report.event_lines import describe_record, iter_csv, write_json_line
 from praval_tools.report.markup import Markup, build_code, build_element, build_row, join_markup
+from praval_tools.report.run_charts import get_outcome_class
 from praval_tools.web.activity import parts
 from praval_tools.web.activity.activity import Activity
 from praval_tools.web.activity.calls import parse_number
@@ -136,7 +137,7 @@ def _build_form(given: dict[str, str], outcomes: list[str], rules: list[str]) ->
             field = build_element(
                 "input", type="search", name=name, id=name, value=given[name], maxlength=500, placeholder=placeholder
             )
-        fields.append(build_element("p", build_element("label", name, for_=name), field))
+        fields.append(build_element("p", build_element("label", name.capitalize(), for_=name), field))
     return build_element(
         "form", *fields, build_element("p", build_element("button", "Search", type="submit")),
         method="get", action="/audit", class_="filters", role="search",
@@ -167,9 +168,14 @@ def _build_page(page: EventPage, given: dict[str, str]) -> Markup:
     return join_markup(table, older if page.before is not None else None, export)
 
 
+def _get_problem_class(action: str) -> str:
+    """Return the colour of what did not go well: that of the outcome with which *action* begins, or of a refusal."""
+    return get_outcome_class(action.partition(",")[0])
+
+
 def _build_row(record: Record) -> Markup:
     text = describe_record(record)
-    class_ = "calm" if text.is_good is None else "good" if text.is_good else "bad"
+    class_ = "calm" if text.is_good is None else "good" if text.is_good else _get_problem_class(text.action)
     return build_row(
         build_element("td", str(record.seq), class_="number"),
         parts.build_time(record.time),

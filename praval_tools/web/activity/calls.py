@@ -161,8 +161,8 @@ def _build_run_row(run: RunSummary) -> Markup:
 
 def _build_tiles(run: RunSummary) -> Markup:
     tiles = (
-        (run.calls, "calls", None), (run.failed, "failed", "bad"), (run.refused, "refused", "bad"),
-        (run.open_calls, "without a result", "bad"),
+        (run.calls, "calls", None), (run.failed, "failed", "failed"), (run.refused, "refused", "bad"),
+        (run.open_calls, "without a result", "ask"),
     )  # fmt: skip
     return build_element(
         "ul",

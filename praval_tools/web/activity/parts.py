@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 from urllib.parse import quote, unquote, urlencode
 
 from praval_tools.journal.history import HistoryCall
+from praval_tools.journal.index.usage import CallSum
 from praval_tools.names import format_count
 from praval_tools.report.markup import Markup, build_code, build_element, build_row, escape_text, join_markup
 from praval_tools.report.run_charts import get_outcome_class
@@ -144,6 +145,30 @@ def build_progress_note(percent: int) -> Markup:
     """Return what is said while the index is made."""
     text = f"The journal is being read for the first time: {percent} %. Reload the page to see more."
     return build_element("p", text, class_="message", role="status")
+
+
+def build_choices(name: str, choices: Iterable[tuple[str, str, bool]]) -> Markup:
+    """Return links of which one is chosen: each with its words, its address, and whether it is that one."""
+    links = (
+        build_element("li", build_element("a", words, href=url, aria_current="true" if is_chosen else None))
+        for words, url, is_chosen in choices
+    )
+    return build_element("nav", build_element("ul", *links), class_="spans", aria_label=name)
+
+
+def build_sum_tiles(total: CallSum) -> Markup:
+    """Return how many calls there were, how they ended, and what one took."""
+    average = format_duration(total.average_ms) or "–"
+    figures = (
+        (f"{total.calls:,}", "calls", None), (f"{total.ok:,}", "ended well", "good" if total.ok else None),
+        (f"{total.failed:,}", "failed", "failed" if total.failed else None),
+        (f"{total.refused:,}", "refused", "bad" if total.refused else None), (average, "on average", None),
+    )  # fmt: skip
+    tiles = (
+        build_element("li", build_element("b", value, class_=class_), build_element("span", text))
+        for value, text, class_ in figures
+    )
+    return build_element("ul", *tiles, class_="tiles")
 
 
 def count_words(number: int, word: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 from urllib.parse import urlencode
 
@@ -24,17 +24,16 @@ from praval_tools.journal.index.usage import (
     sum_by_day,
 )
 from praval_tools.report.markup import Markup, build_code, build_element, build_row, join_markup
-from praval_tools.report.svg import CHART_WIDTH, Scale, draw_bar, draw_chart, draw_label, draw_legend
 from praval_tools.report.text import format_duration
 from praval_tools.web.activity import parts
 from praval_tools.web.activity.activity import Activity
 from praval_tools.web.activity.host import Host
+from praval_tools.web.activity.usage_charts import render_days, render_names
 
 _SPANS: Final = {"1": "today", "7": "7 days", "30": "30 days", "90": "90 days", "": "all days"}
 _CACHE_SECONDS: Final = 20.0
 _MAX_CACHED: Final = 200
 _NAMES: Final = 20
-_PARTS: Final = (("ok", "good"), ("failed", "bad"), ("refused", "doubt"))
 
 
 @define
@@ -88,7 +87,7 @@ class StatisticsViews:
         total = sum_all(index, kind, name) if not span else _add_up(by_day)
         days = "The latest 90 days." if not span else "Days are those of UTC."
         sections = [
-            _build_tiles(total),
+            parts.build_sum_tiles(total),
             parts.build_section("Calls by day", days, render_days(by_day, since, today)),
         ]
         if kind == "all":
@@ -135,20 +134,16 @@ def _add_up(sums: Sequence[CallSum]) -> CallSum:
 
 
 def _build_head(span: str, tool: str, agent: str) -> Markup:
-    links = [
-        build_element("b", words, aria_current="page")
-        if days == span
-        else build_element("a", words, href=f"/statistics?{_encode(days, tool, agent)}")
-        for days, words in _SPANS.items()
-    ]
+    choices = parts.build_choices(
+        "Days", ((words, f"/statistics?{_encode(days, tool, agent)}", days == span) for days, words in _SPANS.items())
+    )
     title = f"Statistics of tool {tool}" if tool else f"Statistics of agent {agent}" if agent else "Statistics"
-    spaced = [piece for link in links for piece in (link, " ")]
     everything = parts.build_link("All tools and agents", "/statistics", days=span) if tool or agent else None
     form = build_element(
         "form",
         *(
             build_element(
-                "p", build_element("label", name, for_=name),
+                "p", build_element("label", name.capitalize(), for_=name),
                 build_element("input", type="search", name=name, id=name, value=value, maxlength=500),
             )
             for name, value in (("tool", tool), ("agent", agent))
@@ -158,76 +153,13 @@ def _build_head(span: str, tool: str, agent: str) -> Markup:
         method="get", action="/statistics", class_="filters", role="search",
     )  # fmt: skip
     return parts.build_section(
-        title, "Calls that ended, from the journal.", build_element("p", *spaced), form,
+        title, "Calls that ended, from the journal.", choices, form,
         build_element("p", everything) if everything is not None else None,
     )  # fmt: skip
 
 
 def _encode(days: str, tool: str, agent: str) -> str:
     return urlencode({"days": days, **({"tool": tool} if tool else {"agent": agent} if agent else {})})
-
-
-def _build_tiles(total: CallSum) -> Markup:
-    average = format_duration(total.average_ms) or "–"
-    figures = (
-        (f"{total.calls:,}", "calls", None), (f"{total.ok:,}", "ended well", "good"),
-        (f"{total.failed:,}", "failed", "bad" if total.failed else None),
-        (f"{total.refused:,}", "refused", "bad" if total.refused else None), (average, "on average", None),
-    )  # fmt: skip
-    return build_element(
-        "ul",
-        *(build_element("li", build_element("b", value, class_=class_), build_element("span", text))
-          for value, text, class_ in figures),
-        class_="tiles",
-    )  # fmt: skip
-
-
-def render_days(sums: Sequence[CallSum], since: date, until: date) -> Markup:
-    """Return a bar for each day: what ended well, failed, was refused."""
-    by_day = {each.day: each for each in sums}
-    length = (until - since).days + 1
-    width, bottom, left = (CHART_WIDTH - 60) / length, 160.0, 54.0
-    highest = max((each.calls for each in sums), default=1)
-    scale = Scale(0, highest, 0, bottom - 16)
-    shapes: list[object] = [
-        draw_label(left - 8, 20, f"{highest:,}", anchor="end", class_="small"),
-        draw_label(left - 8, bottom, "0", anchor="end", class_="small"),
-    ]
-    for place in range(length):
-        day = since + timedelta(days=place)
-        each, y = by_day.get(day), bottom
-        for name, class_ in _PARTS if each is not None else ():
-            number = getattr(each, name)
-            height = scale(number)
-            if number:
-                y -= height
-                tooltip = f"{day}: {number:,} {name}"
-                shapes.append(draw_bar(left + place * width + 0.5, y, max(width - 1, 1), height, class_, tooltip))
-        if place in (0, length - 1) or (length <= 7):
-            anchor = "start" if place == 0 else "end" if place == length - 1 else "middle"
-            x = left + (place + {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor]) * width
-            shapes.append(draw_label(x, bottom + 18, day.strftime("%m-%d"), anchor=anchor, class_="small"))
-    chart = draw_chart(bottom + 26, *shapes, title="Calls by day")
-    return join_markup(chart, draw_legend(*((class_, name) for name, class_ in _PARTS)))
-
-
-def render_names(sums: Sequence[CallSum]) -> Markup:
-    """Return a bar for each tool or agent: what ended well, failed, was refused."""
-    if not sums:
-        return parts.build_note("No calls in this span.")
-    scale = Scale(0, max(each.calls for each in sums), 0, CHART_WIDTH - 270)
-    shapes: list[object] = []
-    for place, each in enumerate(sums):
-        x, y = 204.0, 4 + 22 * place
-        shapes.append(draw_label(196, y + 13, each.name, anchor="end", class_="mono"))
-        for name, class_ in _PARTS:
-            number = getattr(each, name)
-            if number:
-                shapes.append(draw_bar(x, y, max(scale(number) - 1, 1), 16, class_, f"{each.name}: {number:,} {name}"))
-                x += scale(number)
-        shapes.append(draw_label(x + 6, y + 13, f"{each.calls:,}", class_="small"))
-    chart = draw_chart(8 + 22 * len(sums), *shapes, title="Calls by name")
-    return join_markup(chart, draw_legend(*((class_, name) for name, class_ in _PARTS)))
 
 
 def _list_counts(sums: CallSum) -> tuple[int, int, int, int]:

@@ -46,7 +46,7 @@ class StartView:
             _build_tile(doubts, "call in doubt", "calls in doubt", "/doubts", "ask"),
             _build_tile(hour.calls, "call in the last hour", "calls in the last hour", "/calls"),
             _build_tile(hour.refused, "refusal in the last hour", "refusals in the last hour", _REFUSALS, "bad"),
-            _build_tile(hour.failed, "failure in the last hour", "failures in the last hour", _FAILURES, "bad"),
+            _build_tile(hour.failed, "failure in the last hour", "failures in the last hour", _FAILURES, "failed"),
         )
         counts = parts.build_section(
             "What waits, and what happens",

@@ -152,7 +152,7 @@ class TestGrants:
         """What is left of each, and why it was given."""
         page = client.get(f"/grants?state={state}").text
         rows = re.findall(r"<tr><th scope=\"row\".*?</tr>", page, re.DOTALL)
-        found = {unescape(re.findall(r'<td class="long">([^<]*)</td></tr>', row)[0]) for row in rows}
+        found = {unescape(re.findall(r'<td class="long">([^<]*)</td><td class="id"', row)[0]) for row in rows}
         assert reasons == found
 
     def test_they_are_filtered(self, client: httpx.Client) -> None:
