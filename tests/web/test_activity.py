@@ -16,7 +16,9 @@ from activity_rig import Server, serve_journal
 
 from praval_tools import ToolCall, ToolRegistry
 from praval_tools.report.event_lines import protect_cell
+from praval_tools.report.markup import build_element, build_row
 from praval_tools.web.activity.audit import parse_query
+from praval_tools.web.activity.parts import build_table, build_values
 from praval_tools.web.activity.usage_charts import find_whole_ticks
 
 HOSTILE = '"><script>alert(1)</script>\u202e=cmd|calc'
@@ -181,6 +183,23 @@ class TestStatistics:
         """Like the choices of the other pages."""
         text = client.get("/statistics?days=30&tool=echo").text
         assert '<a href="/statistics?days=30&amp;tool=echo" aria-current="true">30 days</a>' in text
+
+
+class TestValues:
+    def test_a_text_of_several_lines_is_shown_as_lines(self) -> None:
+        """Escaped, and with marks that turn the direction spelled out; other values are JSON."""
+        text = build_values({"body": "Dear <Ann>,\r\n\n\u202epay", "to": "a\\nb"}, "/all")
+        assert '<pre class="lines">Dear &lt;Ann&gt;,\n\n\\u202epay</pre>' in text
+        assert "<code>&quot;a\\\\nb&quot;</code>" in text
+
+    def test_cells_say_their_column(self) -> None:
+        """For windows where a row is shown as a card; empty ones are marked, and no text is taken for a cell."""
+        row = build_row(build_element("th", "x", scope="row"), "<td>–</td>", "–")
+        expected = (
+            '<tr><th scope="row">x</th><td data-label="made">&lt;td&gt;–&lt;/td&gt;</td>'
+            '<td data-label="why" data-empty="">–</td></tr>'
+        )
+        assert expected in build_table(("name", "made (UTC)", "why"), [row])
 
 
 @pytest.mark.parametrize(("highest", "ticks"), [

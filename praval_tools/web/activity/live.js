@@ -1,6 +1,13 @@
+// Shows where one is in the menu where that scrolls.
 // Follows the stream of a page: at news it asks for the page again, and replaces what is marked with data-live.
 "use strict";
 (() => {
+  const menu = document.querySelector("header nav"), here = menu && menu.querySelector("[aria-current]");
+  if (here) {
+    const place = here.getBoundingClientRect(), around = menu.getBoundingClientRect();
+    menu.scrollLeft += place.left + place.width / 2 - around.left - around.width / 2;
+  }
+
   const state = document.querySelector("[data-stream]");
   if (!state || !window.EventSource) return;
   let waiting = false, again = false, shown = "";

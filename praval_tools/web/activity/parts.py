@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
@@ -18,6 +19,7 @@ from praval_tools.web.activity.activity import write_json
 MAX_NAME: Final = 120
 MAX_PREVIEW: Final = 160
 MAX_VALUE: Final = 2_000
+_CELLS: Final = re.compile("<(td|th)( [^>]*|)>(–</td>)?")  # texts and attributes hold no "<" and ">": they are escaped
 
 
 def build_url(path: str, **parameters: object) -> str:
@@ -39,10 +41,24 @@ def shorten(text: object, length: int = MAX_NAME) -> Markup:
 def build_table(titles: Sequence[str], rows: Sequence[Markup], *, class_: str = "listing", caption: str = "") -> Markup:
     """Return a table that scrolls by itself where it is too wide, also with the keyboard."""
     head = build_row(*(build_element("th", title, scope="col") if title else Markup("<td></td>") for title in titles))
-    body = build_element("tbody", *rows)
+    body = build_element("tbody", *(_label_cells(row, titles) for row in rows))
     note = build_element("caption", caption, class_="fine") if caption else None
     table = build_element("table", note, build_element("thead", head), body, class_=class_)
     return build_element("div", table, class_="wide", tabindex=0, role="region", aria_label=caption or "Table")
+
+
+def _label_cells(row: Markup, titles: Sequence[str]) -> Markup:
+    """Return a row whose cells say their columns, for narrow windows, where the style sheet shows it as a card."""
+    names = iter(titles)
+
+    def label(match: re.Match[str]) -> str:
+        title = next(names, "").removesuffix(" (UTC)")
+        if match[1] == "th" or not title:
+            return match[0]
+        empty = ' data-empty=""' if match[3] else ""
+        return f'<td{match[2]} data-label="{title}"{empty}>{match[3] or ""}'
+
+    return Markup(_CELLS.sub(label, row))
 
 
 def build_section(title: str, lead: str, *parts: object) -> Markup:
@@ -57,10 +73,12 @@ def build_note(text: str) -> Markup:
 
 
 def build_time(moment: datetime | None) -> Markup:
-    """Return a time in UTC, to the second; the exact one is its tooltip."""
+    """Return a time in UTC, to the second, of which narrow windows show a part; the exact one is its tooltip."""
     if moment is None:
         return Markup("–")
-    return build_element("time", format_time(moment), datetime=moment.isoformat(), title=moment.isoformat())
+    year, day, seconds = (text := format_time(moment))[:-14], text[-14:-3], text[-3:]
+    shown = (build_element("span", year, class_="year"), day, build_element("span", seconds, class_="seconds"))
+    return build_element("time", *shown, datetime=moment.isoformat(), title=moment.isoformat())
 
 
 def build_outcome(outcome: str) -> Markup:
@@ -92,7 +110,7 @@ def build_values(values: object, content_url: str, *, label: str = "Arguments") 
         return join_markup(build_element("pre", shorten(text, MAX_VALUE)), _build_rest(text, content_url))
     texts = {name: write_json(value) for name, value in values.items()}
     rows = [
-        build_row(build_element("th", build_code(shorten(name)), scope="row"), build_code(shorten(text, MAX_VALUE)))
+        build_row(build_element("th", build_code(shorten(name)), scope="row"), _build_value(values[name], text))
         for name, text in list(texts.items())[:100]
     ]
     is_cut = len(texts) > 100 or any(len(text) > MAX_VALUE for text in texts.values())
@@ -101,6 +119,14 @@ def build_values(values: object, content_url: str, *, label: str = "Arguments") 
         build_element("div", table, class_="wide", tabindex=0, role="region", aria_label=label),
         _build_rest("x" * (MAX_VALUE + 1) if is_cut else "", content_url),
     )
+
+
+def _build_value(value: object, text: str) -> Markup:
+    """Return a value as JSON; a text of several lines as these lines."""
+    if not isinstance(value, str) or "\n" not in value.strip("\n"):
+        return build_code(shorten(text, MAX_VALUE))
+    lines = value.replace("\r\n", "\n").expandtabs(4)
+    return build_element("pre", shorten(lines, MAX_VALUE), class_="lines")
 
 
 def _build_rest(text: str, content_url: str) -> Markup:

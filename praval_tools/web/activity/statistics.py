@@ -123,7 +123,9 @@ class StatisticsViews:
         if not rows:
             return parts.build_section("Durations", "", parts.build_note("No call ended well yet."))
         titles = ("tool", "half", "95 %", "99 %", "slowest")
-        return parts.build_section("Durations", lead, parts.build_table(titles, rows, caption="Durations by tool"))
+        return parts.build_section(
+            "Durations", lead, parts.build_table(titles, rows, class_="listing figures", caption="Durations by tool")
+        )
 
 
 def _add_up(sums: Sequence[CallSum]) -> CallSum:
@@ -178,5 +180,5 @@ def _build_names(sums: Sequence[CallSum], kind: str) -> Markup | None:
         for each in sums
     ]  # fmt: skip
     titles = (kind, "calls", "ended well", "failed", "refused", "average")
-    table = parts.build_table(titles, rows, caption=f"By {kind}")
+    table = parts.build_table(titles, rows, class_="listing figures", caption=f"By {kind}")
     return build_element("details", build_element("summary", "The figures"), table)

@@ -92,14 +92,14 @@ def build_app(
 
 def _build_activity_views(activity: Activity) -> ViewPackage:
     return ViewPackage(
-        menu=activity_routes.MENU, build_routes=partial(activity_routes.build_routes, activity),
+        menu=activity_routes.MENU, title="What happens", build_routes=partial(activity_routes.build_routes, activity),
         styles=(activity_routes.STYLE_URL,), scripts=(activity_routes.SCRIPT_URL,),
     )  # fmt: skip
 
 
 def _build_access_views(access: AccessReader) -> ViewPackage:
     return ViewPackage(
-        menu=access_routes.MENU, build_routes=partial(access_routes.build_routes, access),
+        menu=access_routes.MENU, title="Who may call what", build_routes=partial(access_routes.build_routes, access),
         styles=(access_routes.STYLE_URL,),
     )  # fmt: skip
 

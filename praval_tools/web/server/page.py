@@ -27,6 +27,7 @@ class ViewPackage:
 
     Args:
         menu: Address and title of those for the menu.
+        title: What they show, as the menu's group of them is called.
         build_routes: Makes their routes.
         styles: The addresses of their style sheets.
         scripts: Those of their scripts.
@@ -34,6 +35,7 @@ class ViewPackage:
 
     menu: Sequence[tuple[str, str]]
     build_routes: Callable[[Host], list[Route]]
+    title: str | None = None
     styles: Sequence[str] = ()
     scripts: Sequence[str] = ()
 
@@ -50,7 +52,8 @@ class PageHost:
 
     def __init__(self, sessions: Sessions, packages: Sequence[ViewPackage], journal_name: str) -> None:
         self._sessions, self._journal_name = sessions, journal_name
-        self._menu = [("/", "Start"), *(entry for package in packages for entry in package.menu)]
+        self._groups: list[tuple[str | None, Sequence[tuple[str, str]]]]
+        self._groups = [(None, [("/", "Start")]), *((package.title, list(package.menu)) for package in packages)]
         styles = ["/page.css", *(url for package in packages for url in package.styles)]
         self._styles = join_markup(*(build_element("link", rel="stylesheet", href=url) for url in styles))
         scripts = [url for package in packages for url in package.scripts]
@@ -90,12 +93,10 @@ class PageHost:
         if session is None:
             return build_element("header", brand, class_="frame")
         path = request.url.path
-        current = max((url for url, _ in self._menu if _is_inside(path, url)), key=len, default="")
-        links = (
-            build_element("li", build_element("a", name, href=url, aria_current="page" if url == current else None))
-            for url, name in self._menu
-        )
-        menu = build_element("nav", build_element("ul", *links), aria_label="Views")
+        urls = (url for _, entries in self._groups for url, _ in entries)
+        current = max((url for url in urls if _is_inside(path, url)), key=len, default="")
+        groups = (_build_group(title, entries, current) for title, entries in self._groups if entries)
+        menu = build_element("nav", *groups, aria_label="Views")
         role = build_element("span", session.login.role, class_=f"chip {'good' if session.is_operator else 'calm'}")
         button = build_element("button", "Log out", type="submit")
         form = build_element("form", self.build_form_token(request), button, method="post", action="/logout")
@@ -163,6 +164,14 @@ def get_session(request: Request) -> Session | None:
     """Return the session that the guard found for a request."""
     session: Session | None = getattr(request.state, "session", None)
     return session
+
+
+def _build_group(title: str | None, entries: Sequence[tuple[str, str]], current: str) -> Markup:
+    links = (
+        build_element("li", build_element("a", name, href=url, aria_current="page" if url == current else None))
+        for url, name in entries
+    )
+    return build_element("ul", *links, aria_label=title)
 
 
 def _is_inside(path: str, url: str) -> bool:

@@ -102,7 +102,7 @@ class TestAgents:
         """By the same rules as a call."""
         page = client.get("/agents?agent=analyst").text
         assert ["analyst"] == list_heads(page)
-        assert '<td class="number">3</td>' in page
+        assert '<td class="number" data-label="may call">3</td>' in page
 
     def test_one_agent(self, client: httpx.Client) -> None:
         """What it is, and the rule for each tool that it could be given."""
@@ -152,7 +152,7 @@ class TestGrants:
         """What is left of each, and why it was given."""
         page = client.get(f"/grants?state={state}").text
         rows = re.findall(r"<tr><th scope=\"row\".*?</tr>", page, re.DOTALL)
-        found = {unescape(re.findall(r'<td class="long">([^<]*)</td><td class="id"', row)[0]) for row in rows}
+        found = {unescape(re.findall(r'<td class="long" data-label="why"[^>]*>([^<]*)</td>', row)[0]) for row in rows}
         assert reasons == found
 
     def test_they_are_filtered(self, client: httpx.Client) -> None:

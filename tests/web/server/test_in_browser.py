@@ -134,6 +134,25 @@ class TestKeyboard:
 
 
 class TestLayout:
+    def test_a_phone_shows_rows_as_cards_and_where_one_is_in_the_menu(
+        self, browser: Browser, server: PageServer
+    ) -> None:
+        """No column is beyond the edge; the menu is one row, and the entry of the page is in view."""
+        with ToolRegistry(journal=server.journal.name) as registry:
+            registry.tool("ask_for_a_long_name", shared=True, requires_approval=True, description="Ask.")(lambda: 1)
+            registry.execute(ToolCall("x", "ask_for_a_long_name", {}, "ann"))
+        with _open_page(browser, viewport={"width": 375, "height": 700}) as page:
+            _log_in(page, server)
+            cell = page.locator("#live-requests td[data-label=tool]")
+            assert "ask_for_a_long_name" == cell.inner_text()
+            box = cell.bounding_box()
+            assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 375
+            page.goto(f"{server.url}/grants")
+            entry, menu = (page.locator(f"header nav{part}").bounding_box() for part in (" a[aria-current]", ""))
+            assert entry is not None and menu is not None
+            assert entry["x"] >= 0 and entry["x"] + entry["width"] <= 375
+            assert menu["height"] < 2.5 * entry["height"]
+
     @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (768, "dark"), (375, "light"), (375, "dark")])
     def test_no_page_is_wider_than_its_window_and_no_policy_is_violated(
         self, browser: Browser, server: PageServer, width: int, scheme: str
