@@ -44,7 +44,7 @@ _SITE = ".site"
 _FENCE = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 _CHANGING = (
     (re.compile(r"\d+\.\d+s"), "…s"),
-    (re.compile(r"\d+(\.\d+)? (ms|s|min|h)\b"), "… ms"),
+    (re.compile(r"\d+(\.\d+)? (µs|ms|s|min|h)\b"), "… ms"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?"), "…-…-… …:…:…"),
     (re.compile(r"█+"), "█"),
     (re.compile(r"(?<=\S)  +"), "  "),
