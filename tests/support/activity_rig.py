@@ -50,6 +50,9 @@ class PlainHost:
     def get_session_id(self, request: Request) -> str:
         return request.cookies.get("user", "viewer")
 
+    def get_person(self, request: Request) -> str:
+        return self.get_session_id(request)
+
     def is_session_live(self, request: Request) -> bool:
         return self.get_session_id(request) not in self.ended_sessions
 

@@ -112,6 +112,20 @@ class TestApprovals:
         out, _ = waiting.communicate(timeout=60)
         assert "approval_denied" in out
 
+    def test_what_was_typed_comes_back_with_a_refusal(self, server: Server, waiting: Process) -> None:
+        """In the form where it is wrong; to be copied where somebody else answered."""
+        typed = {"answer": "allow", "arguments": '{"amount": <2>', "reason": 'half an hour of "words"'}
+        with _open_client(server) as client, _open_client(server, "pia") as other:
+            fields = {**_read_form(client.get("/approvals").text, "/approvals/answer"), **typed}
+            wrong = client.post("/approvals/answer", data=fields)
+            assert 'value="half an hour of &quot;words&quot;"' in wrong.text
+            assert "\n{&quot;amount&quot;: &lt;2&gt;</textarea>" in wrong.text
+            denial = {**_read_form(other.get("/approvals").text, "/approvals/answer"), "answer": "deny"}
+            assert 303 == other.post("/approvals/answer", data=denial).status_code
+            stale = client.post("/approvals/answer", data=fields)
+        assert [400, 409] == [wrong.status_code, stale.status_code]
+        assert "half an hour of &quot;words&quot;" in stale.text
+
     @pytest.mark.parametrize(
         ("user", "changed", "status"),
         [
@@ -277,6 +291,18 @@ class TestDoubts:
             fields = {**_read_form(page, "/doubts/resolve", 0), "result": result}
             answer = client.post("/doubts/resolve", data=fields)
         assert (400, True) == (answer.status_code, "Nothing was changed" in answer.text)
+
+    def test_what_was_typed_comes_back_with_a_refusal(self, server: Server, doubt: str) -> None:
+        """In the form where it is wrong; to be copied where somebody else resolved it."""
+        with _open_client(server) as client:
+            page = client.get("/doubts/show", params={"run": doubt, "call": "c1"}).text
+            fields = {**_read_form(page, "/doubts/resolve", 0), "result": "half an hour of <words>"}
+            wrong = client.post("/doubts/resolve", data=fields)
+            assert "\nhalf an hour of &lt;words&gt;</textarea>" in wrong.text
+            client.post("/doubts/resolve", data=_read_form(page, "/doubts/resolve", 2))
+            stale = client.post("/doubts/resolve", data={**fields, "result": '"half an hour"'})
+        assert [400, 409] == [wrong.status_code, stale.status_code]
+        assert "&quot;half an hour&quot;" in stale.text
 
     def test_a_run_that_is_open_is_left_to_its_process(self, server: Server, doubt: str, tmp_path: Path) -> None:
         """The form says so, and changes nothing."""

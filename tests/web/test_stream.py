@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,21 @@ class TestLimits:
             assert 0 == feed.stream_count
 
         asyncio.run(open_many())
+
+    def test_a_person_has_a_number_of_streams_in_all_sessions(self) -> None:
+        """Whoever logs in again and again takes none of the others' streams."""
+
+        async def open_many() -> int:
+            feed, opened = Feed(), 0
+            with ExitStack() as stack:
+                for number in range(13 * 8):
+                    with suppress(TooManyStreamsError):
+                        stack.enter_context(feed.subscribe("calls", f"s{number % 13}", 0, person="vera"))
+                        opened += 1
+                stack.enter_context(feed.subscribe("calls", "other", 0, person="olga"))
+            return opened
+
+        assert 16 == asyncio.run(open_many())
 
     def test_who_opens_too_many_gets_a_status(self, server: Server) -> None:
         """By the status, which a browser does not try again."""

@@ -8,6 +8,7 @@ from praval_tools.access.state import AccessState
 from praval_tools.access.transitions import apply_events
 from praval_tools.clock import SystemClock
 from praval_tools.journal.index.index import JournalIndex
+from praval_tools.journal.storage.protocol import Store
 from praval_tools.journal.stored_changes import read_stored_changes
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.report.markup import Markup, build_code, build_element
@@ -34,6 +35,11 @@ class AccessReader:
     def index(self) -> JournalIndex:
         """The index of the journal."""
         return self._activity.index
+
+    @property
+    def store(self) -> Store:
+        """The journal's store."""
+        return self._activity.store
 
     @property
     def is_changeable(self) -> bool:

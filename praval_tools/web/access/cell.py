@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from attrs import frozen
+from attrs import Factory, frozen
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -19,12 +19,21 @@ from praval_tools.report.remedies import format_remedy, get_useful_change, write
 from praval_tools.report.text import format_time, sanitize_text
 from praval_tools.tools.decision import Decision
 from praval_tools.web.access.access import AccessReader, build_missing_program_note
-from praval_tools.web.access.changes import CHANGES, MAX_REASON, TIME_HELP, compute_revision, make_change
+from praval_tools.web.access.changes import (
+    CHANGES,
+    MAX_REASON,
+    TIME_HELP,
+    TYPED_FIELDS,
+    compute_revision,
+    list_changes_since,
+    make_change,
+)
 from praval_tools.web.access.matrix import build_cell_url, build_rule
 from praval_tools.web.activity import parts
 from praval_tools.web.activity.activity import StaleFormError
 from praval_tools.web.activity.forms import read_operator_form
 from praval_tools.web.activity.host import Host
+from praval_tools.web.activity.typed import build_area, build_input, build_typed_list
 
 _MAX_GRANTS: Final = 50
 _WHERE_EXAMPLE: Final = '{"amount": {"maximum": 100}}'
@@ -40,12 +49,20 @@ class CellForms:
         agent: The agent.
         tool: The tool.
         revision: Tells whether what the form is about is still the same.
+        seq: The number of the latest event when the page was made.
+        sent: The fields of a form that was refused; its form holds what was typed.
     """
 
     token: Markup
     agent: str
     tool: str
     revision: str
+    seq: int = 0
+    sent: Mapping[str, str] = Factory(dict)
+
+    def get_typed(self, change: str, name: str) -> str:
+        """Return what was typed into a field of the form of *change*."""
+        return self.sent.get(name, "") if self.sent.get("change") == change else ""
 
     def build(
         self, change: str, button: str, *fields: object, class_: str = "", title: str = "", about: str = ""
@@ -57,6 +74,7 @@ class CellForms:
             self.token,
             *(parts.build_hidden(name, getattr(self, name)) for name in ("agent", "tool")),
             build_element("input", type="hidden", name="revision", value=self.revision),
+            build_element("input", type="hidden", name="seq", value=self.seq),
             build_element("input", type="hidden", name="change", value=change),
             build_element("h3", title) if title else None,
             *fields,
@@ -75,66 +93,102 @@ class CellViews:
     async def show_cell(self, request: Request) -> Response:
         """Show who decides, and why."""
         agent, tool = (request.query_params.get(name, "") for name in ("agent", "tool"))
-        operator = self.host.find_operator(request)
-        token = self.host.build_form_token(request) if operator is not None else None
         done = CHANGES.get(request.query_params.get("done", ""), "")
-        try:
-            content, status = await run_in_threadpool(self._build, agent, tool, token, done)
-        except InvalidNameError as error:
-            content, status = parts.build_message(str(error), "message problem"), 404
-        title = f"{sanitize_text(agent, max_length=80)} and {sanitize_text(tool, max_length=80)}"
-        return self.host.render_page(request, title, content, status=status)
+        return await self._show(request, agent, tool, parts.build_message(done) if done else None)
 
     async def change_access(self, request: Request) -> Response:
-        """Make the change of a form."""
+        """Make the change of a form; one that is refused is shown again, with what was typed."""
         operator, fields = await read_operator_form(request, self.host)
         agent, tool = (parts.read_hidden(fields, name) for name in ("agent", "tool"))
-        url = build_cell_url(agent, tool)
         registry = self.access.registry
         if registry is None or not self.access.is_changeable:
             text = "No program with a journal is known here. Nothing was changed."
-            return self._show_answer(request, "Not changed", text, 409, url)
+            return await self._show_refusal(request, fields, text, 409)
         try:
             notes = await run_in_threadpool(make_change, registry, operator, fields)
         except StaleFormError as error:
-            text = f"{error} Nothing was changed by your form: look again."
-            return self._show_answer(request, "Not changed", text, 409, url)
+            text = f"{error} Nothing was changed by your form: look at what holds now before you send it again."
+            changes = await run_in_threadpool(list_changes_since, self.access, fields)
+            return await self._show_refusal(request, fields, text, 409, changes)
         except JournalError:
             raise
         except (ToolError, ValueError) as error:
-            text = write_as_commands(str(error))
-            text = f"{text} Nothing was changed; go back and try again."
-            return self._show_answer(request, "Not changed", text, 400, url)
+            text = f"{write_as_commands(str(error))} Nothing was changed: correct the form and send it again."
+            return await self._show_refusal(request, fields, text, 400)
+        url = build_cell_url(agent, tool)
         if notes:
             text = " ".join((CHANGES[fields["change"]], *map(write_as_commands, notes)))
-            return self._show_answer(request, "Changed", text, 200, url)
+            back = build_element("p", build_element("a", "What holds now", href=url))
+            message = parts.build_message(sanitize_text(text, max_length=4_000))
+            return self.host.render_page(request, "Changed", parts.build_section("Changed", "", message, back))
         return RedirectResponse(f"{url}&done={fields['change']}", 303)
 
-    def _show_answer(self, request: Request, title: str, text: str, status: int, url: str) -> Response:
-        back = build_element("p", build_element("a", "What holds now", href=url))
-        class_ = "message" if status == 200 else "message problem"
-        message = parts.build_message(sanitize_text(text, max_length=4_000), class_)
-        return self.host.render_page(request, title, parts.build_section(title, "", message, back), status=status)
+    async def _show_refusal(
+        self, request: Request, fields: Mapping[str, str], text: str, status: int, changes: Sequence[str] = ()
+    ) -> Response:
+        agent, tool = (parts.read_hidden(fields, name) for name in ("agent", "tool"))
+        items = [build_element("li", parts.shorten(each, 500)) for each in changes]
+        is_shown = self._has_form(agent, tool, fields.get("change", ""))
+        note = join_markup(
+            parts.build_message(sanitize_text(text, max_length=4_000), "message problem"),
+            build_element("p", "What was changed meanwhile:") if items else None,
+            build_element("ul", *items) if items else None,
+            None if is_shown else build_typed_list(fields, TYPED_FIELDS),
+            build_element("p", build_element("a", "The same page without it", href=build_cell_url(agent, tool))),
+        )
+        return await self._show(request, agent, tool, note, sent=fields, status=status)
 
-    def _build(self, agent: str, tool: str, token: Markup | None, done: str) -> tuple[Markup, int]:
+    def _has_form(self, agent: str, tool: str, change: str) -> bool:
+        """Tell whether the page has the form of a change that somebody may type into."""
+        if not self.access.is_changeable or change not in CHANGES:
+            return False
+        state = self.access.read_state()
+        access, is_known = state.get_access(agent, tool), tool in state.tools
+        match change:
+            case "grant":
+                return is_known and not access.blocks and not state.get_profile(agent).retired
+            case "block":
+                return is_known and not access.blocks
+            case "lift":
+                return is_known and bool(access.blocks)
+            case _:
+                return is_known and change == "remove" and self.access.get_registry().explain(agent, tool).allowed
+
+    async def _show(
+        self, request: Request, agent: str, tool: str, note: Markup | None, *, sent: Mapping[str, str] | None = None,
+        status: int | None = None,
+    ) -> Response:  # fmt: skip
+        operator = self.host.find_operator(request)
+        token = self.host.build_form_token(request) if operator is not None else None
+        try:
+            content, found = await run_in_threadpool(self._build, agent, tool, token, note, sent or {})
+        except InvalidNameError as error:
+            content, found = join_markup(note, parts.build_message(str(error), "message problem")), 404
+        title = f"{sanitize_text(agent, max_length=80)} and {sanitize_text(tool, max_length=80)}"
+        return self.host.render_page(request, title, content, status=status or found)
+
+    def _build(
+        self, agent: str, tool: str, token: Markup | None, note: Markup | None, sent: Mapping[str, str]
+    ) -> tuple[Markup, int]:
         registry = self.access.registry
         if registry is None:
-            return parts.build_section("Matrix", "", build_missing_program_note()), 200
-        state = self.access.read_state()
+            return parts.build_section("Matrix", "", note, build_missing_program_note()), 200
+        seq, state = self.access.index.progress.seq, self.access.read_state()
         decision = registry.explain(agent, tool)
         is_known = tool in state.tools
         title = join_markup(parts.shorten(agent), " → ", build_code(parts.shorten(tool)))
         section = build_element(
             "section",
             build_element("h2", title),
-            parts.build_message(done) if done else None,
+            note,
             _build_verdict(decision),
             _build_links(agent, tool, is_known=is_known),
             _build_rules(decision),
         )
         forms = None
         if token is not None and self.access.is_changeable:
-            forms = CellForms(token=token, agent=agent, tool=tool, revision=compute_revision(state, agent, tool))
+            revision = compute_revision(state, agent, tool)
+            forms = CellForms(token=token, agent=agent, tool=tool, revision=revision, seq=seq, sent=sent)
         grants = registry.grants(tool=tool, agent=agent)
         sections = [section, _build_grants(registry, grants, forms)]
         if not self.access.is_changeable:
@@ -239,34 +293,37 @@ def _build_changes(state: AccessState, decision: Decision, forms: CellForms) -> 
     return parts.build_section("Change it", lead, build_element("div", *shown, class_="choices"))
 
 
-def _build_text_field(name: str, change: str, label: str, **attributes: object) -> Markup:
+def _build_text_field(forms: CellForms, name: str, change: str, label: str, **attributes: object) -> Markup:
     id_ = f"{change}-{name}"
-    return join_markup(
-        build_element("label", label, for_=id_),
-        build_element("input", type="text", name=name, id=id_, autocomplete="off", **attributes),
-    )
+    field = build_input(forms.get_typed(change, name), name=name, id=id_, **attributes)
+    return join_markup(build_element("label", label, for_=id_), field)
 
 
 def _build_plain_form(forms: CellForms, change: str, button: str, text: str, class_: str = "primary") -> Markup:
-    reason = _build_text_field("reason", change, "Reason, which is recorded", maxlength=MAX_REASON)
+    reason = _build_text_field(forms, "reason", change, "Reason, which is recorded", maxlength=MAX_REASON)
     return forms.build(change, button, build_element("p", text, class_="fine"), reason, class_=class_, title=button)
 
 
 def _build_grant_form(forms: CellForms) -> Markup:
-    id_ = "grant-where"
+    id_, where = "grant-where", forms.get_typed("grant", "where")
+    is_delegable = forms.get_typed("grant", "delegable") == "yes"
     return forms.build(
         "grant",
         "Grant",
         build_element("p", "Let the agent call the tool, within limits or without.", class_="fine"),
-        _build_text_field("max_calls", "grant", "For at most so many calls", inputmode="numeric", maxlength=11),
-        _build_text_field("expires", "grant", "Until", placeholder=TIME_HELP, maxlength=60),
+        _build_text_field(
+            forms, "max_calls", "grant", "For at most so many calls", inputmode="numeric", maxlength=11
+        ),
+        _build_text_field(forms, "expires", "grant", "Until", placeholder=TIME_HELP, maxlength=60),
         build_element("label", "Bounds on the arguments, as JSON: parameter to JSON Schema", for_=id_),
-        build_element("textarea", "", name="where", id=id_, rows=3, spellcheck="false", placeholder=_WHERE_EXAMPLE),
+        build_area(where, name="where", id=id_, rows=3, placeholder=_WHERE_EXAMPLE),
         build_element(
             "label",
-            build_element("input", type="checkbox", name="delegable", value="yes"),
+            build_element(
+                "input", type="checkbox", name="delegable", value="yes", checked="" if is_delegable else None
+            ),
             " It may grant it to others, within the same limits",
         ),
-        _build_text_field("reason", "grant", "Reason, which is recorded", maxlength=MAX_REASON),
+        _build_text_field(forms, "reason", "grant", "Reason, which is recorded", maxlength=MAX_REASON),
         class_="primary", title="Grant",
     )  # fmt: skip

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import Final
 
-from praval_tools.access.events import AnyStateEvent
+from praval_tools.access.events import AnyStateEvent, StateEvent
 from praval_tools.access.permissions import GrantTerms
 from praval_tools.access.state import AccessState
 from praval_tools.config.times import parse_span, parse_time
-from praval_tools.errors import AccessWarning, JournalError, JournalWarning
+from praval_tools.errors import AccessWarning, EventFormatError, JournalError, JournalWarning
 from praval_tools.forks import ForkSafeLock
+from praval_tools.journal.codec import from_json
+from praval_tools.journal.events import EventType
 from praval_tools.registry.registry import ToolRegistry, get_runtime
+from praval_tools.report.event_text import describe_event
+from praval_tools.report.text import format_time
+from praval_tools.web.access.access import AccessReader
 from praval_tools.web.activity import parts
 from praval_tools.web.activity.activity import StaleFormError, parse_json
 
@@ -25,8 +32,15 @@ CHANGES: Final = {
 }  # fmt: skip
 """What the forms do, and what is said when it is done."""
 MAX_REASON: Final = 2_000
+TYPED_FIELDS: Final = {
+    "max_calls": "for at most so many calls", "expires": "until", "where": "bounds", "reason": "reason",
+}  # fmt: skip
+"""What people type into the forms, and what it is called."""
 TIME_HELP: Final = "2h, 7d, or 2026-12-31T18:00 (UTC)"
 
+_MAX_CHANGES_SHOWN: Final = 10
+_MAX_EVENTS_READ: Final = 20_000
+"""How many of the latest events are read for what was changed since a page was made."""
 _MAX_CALLS: Final = 1_000_000_000
 _warnings_lock: Final = ForkSafeLock()
 
@@ -46,6 +60,32 @@ def compute_revision(state: AccessState, agent: str, tool: str) -> str:
         known += [found.tool.fingerprint, meta.owned_by, meta.shared, meta.private, meta.category]
         known += [meta.requires_approval, meta.risk_level, state.find_disabled_record(found.tool)]
     return blake2b(repr(known).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def list_changes_since(access: AccessReader, fields: Mapping[str, str]) -> list[str]:
+    """Return what was changed of what a form is about since its page was made, a line each, the latest ones."""
+    agent, tool = parts.read_hidden(fields, "agent"), parts.read_hidden(fields, "tool")
+    text = fields.get("seq", "")
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        return []
+    grants, lines = access.read_state().get_access(agent, tool).grants, deque[str](maxlen=_MAX_CHANGES_SHOWN)
+    for record in access.store.read(after_seq=max(int(text), access.store.last_seq() - _MAX_EVENTS_READ)):
+        if record.call_id is not None or record.type == EventType.GRANT_SPENT:
+            continue
+        with suppress(EventFormatError):  # of a damaged one nothing is known
+            event = from_json(record.body, event_id=record.id)
+            if isinstance(event, StateEvent) and _is_about(event, agent, tool, grants):
+                change = describe_event(event)
+                why = f" ({change.reason})" if change.reason else ""
+                lines.append(f"{format_time(record.time)} UTC, {change.actor}: {change.action}{why}")
+    return list(lines)
+
+
+def _is_about(event: StateEvent, agent: str, tool: str, grants: Collection[str]) -> bool:
+    subject: object = getattr(event, "block", None) or getattr(event, "grant", None) or event
+    if isinstance(subject, str):
+        return subject in grants
+    return getattr(subject, "agent", agent) == agent and getattr(subject, "tool", tool) == tool
 
 
 def make_change(registry: ToolRegistry, operator: str, fields: Mapping[str, str]) -> list[str]:

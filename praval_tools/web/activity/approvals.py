@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from attrs import frozen
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -23,6 +25,7 @@ from praval_tools.web.activity.activity import (
 from praval_tools.web.activity.calls import make_text_response
 from praval_tools.web.activity.forms import read_operator_form
 from praval_tools.web.activity.host import Host
+from praval_tools.web.activity.typed import build_area, build_input, build_typed_list
 
 _MAX_CARDS = 50
 _MAX_REASON = 2_000
@@ -38,12 +41,24 @@ class ApprovalViews:
 
     async def show_requests(self, request: Request) -> Response:
         """Show the calls that wait for a person."""
+        done = {"allow": "Approved.", "deny": "Denied."}.get(request.query_params.get("done", ""))
+        return await self._show(request, parts.build_message(done) if done else None)
+
+    async def _show(
+        self, request: Request, note: Markup | None, *, sent: Mapping[str, str] | None = None, status: int = 200
+    ) -> Response:
         seq = self.activity.index.progress.seq
         requests = await run_in_threadpool(self.activity.list_requests)
         operator = self.host.find_operator(request)
         token = self.host.build_form_token(request) if operator is not None else None
-        cards = [_build_card(each, token) for each in requests[:_MAX_CARDS]]
-        done = {"allow": "Approved.", "deny": "Denied."}.get(request.query_params.get("done", ""))
+        sent_id = parts.read_hidden(sent, "id") if sent else None
+        requests.sort(key=lambda each: each.id != sent_id)  # the one of the form comes first, and is there in any case
+        cards = [
+            _build_card(each, token, sent if sent is not None and each.id == sent_id else {})
+            for each in requests[:_MAX_CARDS]
+        ]
+        if sent and token is not None and sent_id not in [each.id for each in requests]:
+            note = join_markup(note, build_typed_list(sent, {"reason": "reason", "arguments": "arguments"}))
         text = f"{parts.count_words(len(requests), 'call')} waiting, the oldest first."
         if len(requests) > _MAX_CARDS:
             text += f" The first {_MAX_CARDS} are shown."
@@ -51,14 +66,14 @@ class ApprovalViews:
             "Approvals",
             text,
             parts.build_stream("approvals", seq),
-            parts.build_message(done) if done else None,
+            note,
             parts.build_live_region(
                 "approvals",
                 build_element("ul", *cards, class_="cards")
                 if cards else parts.build_note("No call waits for an approval."),
             ),
         )  # fmt: skip
-        return self.host.render_page(request, "Approvals", content)
+        return self.host.render_page(request, "Approvals", content, status=status)
 
     async def show_arguments(self, request: Request) -> Response:
         """Return all arguments of a request as plain text."""
@@ -74,9 +89,10 @@ class ApprovalViews:
         try:
             await run_in_threadpool(self._answer, operator, fields)
         except StaleFormError as error:
-            return self._refuse(request, f"{error} Nothing was changed by your form.", 409)
+            return await self._refuse(request, fields, f"{error} Nothing was changed by your form.", 409)
         except (ValueError, ToolUsageError) as error:
-            return self._refuse(request, f"{error} Nothing was changed; go back and try again.", 400)
+            text = f"{error} Nothing was changed: correct the form and send it again."
+            return await self._refuse(request, fields, text, 400)
         return RedirectResponse(parts.build_url("/approvals", done=fields["answer"]), 303)
 
     def _answer(self, operator: str, fields: dict[str, str]) -> None:
@@ -87,9 +103,7 @@ class ApprovalViews:
             answer = Deny(reason, operator)
         elif fields.get("answer") == "allow":
             try:
-                edited = edit_arguments(
-                    found, fields.get("arguments", ""), are_changes=fields.get("edit") == "changes"
-                )
+                edited = edit_arguments(found, fields.get("arguments", ""), are_changes=fields.get("edit") == "changes")
             except ValueError as error:
                 raise ValueError(f"The arguments are not a JSON object: {error}.") from error
             answer = Allow(edited, operator, reason)
@@ -97,13 +111,12 @@ class ApprovalViews:
             raise ValueError("The form neither approves nor denies.")
         self.activity.answer_request(found, answer)
 
-    def _refuse(self, request: Request, text: str, status: int) -> Response:
-        back = build_element("p", parts.build_link("What waits now", "/approvals"))
-        content = parts.build_section("Not recorded", "", parts.build_message(text, "message problem"), back)
-        return self.host.render_page(request, "Not recorded", content, status=status)
+    async def _refuse(self, request: Request, fields: Mapping[str, str], text: str, status: int) -> Response:
+        """Show what waits now; the form that was refused holds what was typed."""
+        return await self._show(request, parts.build_message(text, "message problem"), sent=fields, status=status)
 
 
-def _build_card(request: ApprovalRequest, token: Markup | None) -> Markup:
+def _build_card(request: ApprovalRequest, token: Markup | None, sent: Mapping[str, str]) -> Markup:
     caller = " for ".join(sanitize_text(name) for name in (request.agent or OPERATOR, *request.chain))
     title = build_element(
         "h3", parts.shorten(caller), " → ", build_code(parts.shorten(request.tool)), id=f"request-{request.id}"
@@ -120,11 +133,12 @@ def _build_card(request: ApprovalRequest, token: Markup | None) -> Markup:
         build_element("p", risk, " ", parts.shorten(request.reason, 1_000)),
         build_element("p", "It runs with:", class_="fine"),
         parts.build_values(
-            request.arguments, parts.build_url("/approvals/arguments", id=request.id),
+            request.arguments,
+            parts.build_url("/approvals/arguments", id=request.id),
             label=f"Arguments of call {sanitize_text(request.tool_call_id, max_length=80)}",
         ),
         facts,
-        None if token is None else _build_form(request, token),
+        None if token is None else _build_form(request, token, sent),
         class_="asked",
     )
 
@@ -133,7 +147,7 @@ def _get_risk_class(risk_level: str) -> str:
     return _RISK_CLASSES.get(risk_level, "bad")
 
 
-def _build_form(request: ApprovalRequest, token: Markup) -> Markup:
+def _build_form(request: ApprovalRequest, token: Markup, sent: Mapping[str, str]) -> Markup:
     text = write_json(request.arguments)
     is_short = len(text) <= MAX_EDIT_LENGTH and sanitize_text(text, keep_line_breaks=True) == text
     label = "Arguments, all of them, as JSON" if is_short else 'What is to change, as JSON: {"name": value}'
@@ -142,7 +156,8 @@ def _build_form(request: ApprovalRequest, token: Markup) -> Markup:
         "details",
         build_element("summary", "Edit the arguments"),
         build_element("label", label, for_=edit_id),
-        build_element("textarea", text if is_short else "", name="arguments", id=edit_id, rows=4, spellcheck="false"),
+        build_area(sent.get("arguments", text if is_short else ""), name="arguments", id=edit_id, rows=4),
+        open="" if sent else None,
     )
     return build_element(
         "form",
@@ -150,7 +165,7 @@ def _build_form(request: ApprovalRequest, token: Markup) -> Markup:
         parts.build_hidden("id", request.id),
         parts.build_hidden("edit", "all" if is_short else "changes"),
         build_element("label", "Reason, which is recorded", for_=reason_id),
-        build_element("input", type="text", name="reason", id=reason_id, maxlength=_MAX_REASON, autocomplete="off"),
+        build_input(sent.get("reason", ""), name="reason", id=reason_id, maxlength=_MAX_REASON),
         edit,
         join_markup(
             _build_button("allow", "Approve", request.id),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from attrs import frozen
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -17,6 +19,7 @@ from praval_tools.web.activity.activity import Activity, StaleFormError, parse_j
 from praval_tools.web.activity.calls import parse_number
 from praval_tools.web.activity.forms import read_operator_form
 from praval_tools.web.activity.host import Host
+from praval_tools.web.activity.typed import build_area, build_input, build_typed_list
 
 _PAGE_SIZE = 50
 _MAX_ERROR = 20_000
@@ -62,13 +65,23 @@ class DoubtViews:
     async def show_call(self, request: Request) -> Response:
         """Show one call in doubt, with the form that resolves it."""
         run_id, call_id = request.query_params.get("run", ""), request.query_params.get("call", "")
+        return await self._show(request, run_id, call_id)
+
+    async def _show(
+        self, request: Request, run_id: str, call_id: str, *, sent: Mapping[str, str] | None = None, note: str = "",
+        status: int = 200,
+    ) -> Response:  # fmt: skip
         call = await run_in_threadpool(self.activity.find_call, run_id, call_id)
         if call is None or not call.in_doubt:
-            text = "This call is not in doubt: it has a result, or is not recorded."
-            return self._refuse(request, text, 404, title="Not in doubt")
+            text, title = note or "This call is not in doubt: it has a result, or is not recorded.", "Not in doubt"
+            typed = build_typed_list(sent or {}, {"result": "result", "error": "error"})
+            back = build_element("p", parts.build_link("What is in doubt now", "/doubts"))
+            content = parts.build_section(title, "", parts.build_message(text, "message problem"), typed, back)
+            return self.host.render_page(request, title, content, status=404 if sent is None else status)
         operator = self.host.find_operator(request)
         token = self.host.build_form_token(request) if operator is not None else None
-        return self.host.render_page(request, "Call in doubt", _build_call(call, token))
+        content = _build_call(call, token, note, sent or {})
+        return self.host.render_page(request, "Call in doubt", content, status=status)
 
     async def resolve_call(self, request: Request) -> Response:
         """Record what came of a call."""
@@ -76,12 +89,13 @@ class DoubtViews:
         try:
             await run_in_threadpool(self._resolve, operator, fields)
         except StaleFormError as error:
-            return self._refuse(request, f"{error} Nothing was changed by your form.", 409)
+            return await self._refuse(request, fields, f"{error} Nothing was changed by your form.", 409)
         except RunBusyError as error:
             text = f"{error} The call may be running there: wait for its end, or end that process. Nothing was changed."
-            return self._refuse(request, text, 409)
+            return await self._refuse(request, fields, text, 409)
         except (ValueError, ToolUsageError) as error:
-            return self._refuse(request, f"{error} Nothing was changed; go back and try again.", 400)
+            text = f"{error} Nothing was changed: correct the form and send it again."
+            return await self._refuse(request, fields, text, 400)
         return RedirectResponse(parts.build_url("/doubts", done=fields["answer"]), 303)
 
     def _resolve(self, operator: str, fields: dict[str, str]) -> None:
@@ -102,10 +116,10 @@ class DoubtViews:
             case _:
                 raise ValueError("The form does not say what came of the call.")
 
-    def _refuse(self, request: Request, text: str, status: int, title: str = "Not recorded") -> Response:
-        back = build_element("p", parts.build_link("What is in doubt now", "/doubts"))
-        content = parts.build_section(title, "", parts.build_message(text, "message problem"), back)
-        return self.host.render_page(request, title, content, status=status)
+    async def _refuse(self, request: Request, fields: Mapping[str, str], text: str, status: int) -> Response:
+        """Show the call as it is now; the form that was refused holds what was typed."""
+        place = parts.read_hidden(fields, "run"), parts.read_hidden(fields, "call")
+        return await self._show(request, *place, sent=fields, note=text, status=status)
 
 
 def _parse_result(text: str) -> object:
@@ -129,7 +143,7 @@ def _build_row(call: OpenCall) -> Markup:
     )
 
 
-def _build_call(call: RecordedCall, token: Markup | None) -> Markup:
+def _build_call(call: RecordedCall, token: Markup | None, note: str, sent: Mapping[str, str]) -> Markup:
     content_url = parts.build_url("/calls/content", run=call.run_id, call=call.tool_call_id)
     facts = build_element(
         "p", build_element("b", parts.shorten(call.agent or OPERATOR)), " → ",
@@ -140,16 +154,17 @@ def _build_call(call: RecordedCall, token: Markup | None) -> Markup:
     return parts.build_section(
         "Call in doubt",
         "Its tool started, and no result was recorded. Find out whether it did its work.",
+        parts.build_message(note, "message problem") if note else None,
         facts,
         parts.build_values(call.arguments, content_url),
         build_element("p", parts.shorten(call.error, 2_000), class_="fine") if call.error else None,
-        None if token is None else _build_forms(call, token),
+        None if token is None else _build_forms(call, token, sent),
     )
 
 
-def _build_forms(call: RecordedCall, token: Markup) -> Markup:
-    result = build_element("textarea", name="result", id="result", rows=3, spellcheck="false", required="")
-    error = build_element("input", type="text", name="error", id="error", autocomplete="off", required="")
+def _build_forms(call: RecordedCall, token: Markup, sent: Mapping[str, str]) -> Markup:
+    result = build_area(sent.get("result", ""), name="result", id="result", rows=3, required="")
+    error = build_input(sent.get("error", ""), name="error", id="error", required="")
     return build_element(
         "div",
         _build_form(call, token, "result", "It did its work, and returned (as JSON)", result, "Record the result"),

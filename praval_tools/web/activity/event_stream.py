@@ -29,7 +29,8 @@ class EventStream(Response):
     Args:
         feed: Where the notices come from.
         topic: Which ones.
-        session: Of whom the stream is.
+        session: Of which session the stream is.
+        person: Whose session it is.
         seq: The number of the latest event that the page shows.
         is_session_live: Tells whether the session goes on.
         heartbeat: Seconds between heart-beats.
@@ -39,16 +40,16 @@ class EventStream(Response):
 
     def __init__(
         self, feed: Feed, topic: str, *, session: str, seq: int, is_session_live: Callable[[], bool],
-        heartbeat: float = HEARTBEAT_SECONDS,
+        heartbeat: float = HEARTBEAT_SECONDS, person: str = "",
     ) -> None:  # fmt: skip
         super().__init__(headers=_HEADERS)
         del self.headers["content-length"]
         self._feed, self._topic, self._session, self._seq = feed, topic, session, seq
-        self._is_session_live, self._heartbeat = is_session_live, heartbeat
+        self._is_session_live, self._heartbeat, self._person = is_session_live, heartbeat, person
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            with self._feed.subscribe(self._topic, self._session, self._seq) as subscription:
+            with self._feed.subscribe(self._topic, self._session, self._seq, person=self._person) as subscription:
                 await self._stream(subscription, receive, send)
         except TooManyStreamsError:
             text = "Too many pages are open: close some, or reload this one to see what is new.\n"

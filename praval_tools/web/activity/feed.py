@@ -12,8 +12,10 @@ from praval_tools.forks import ForkSafeLock
 from praval_tools.journal.events import EventType
 from praval_tools.journal.storage.protocol import Record
 
-MAX_STREAMS: Final = 100
+MAX_STREAMS: Final = 200
 """How many streams are open at once."""
+MAX_STREAMS_OF_PERSON: Final = 16
+"""How many of them are of one person, in all sessions: nobody alone takes those of the others."""
 MAX_STREAMS_OF_SESSION: Final = 8
 """How many of them are of one session: a browser keeps one for each of its pages."""
 
@@ -68,10 +70,12 @@ class Feed:
     """The open pages; a listener of a journal's index."""
 
     def __init__(
-        self, *, max_streams: int = MAX_STREAMS, max_streams_of_session: int = MAX_STREAMS_OF_SESSION
-    ) -> None:
+        self, *, max_streams: int = MAX_STREAMS, max_streams_of_session: int = MAX_STREAMS_OF_SESSION,
+        max_streams_of_person: int = MAX_STREAMS_OF_PERSON,
+    ) -> None:  # fmt: skip
         self._max_streams, self._max_streams_of_session = max_streams, max_streams_of_session
-        self._subscriptions: dict[Subscription, str] = {}
+        self._max_streams_of_person = max_streams_of_person
+        self._subscriptions: dict[Subscription, tuple[str, str]] = {}
         self._latest: dict[str, int] = {}
         self._lock = ForkSafeLock()
         self.is_closed = False
@@ -95,7 +99,7 @@ class Feed:
                 subscription.notify(news[subscription.topic])
 
     @contextmanager
-    def subscribe(self, topic: str, session: str, seq: int) -> Iterator[Subscription]:
+    def subscribe(self, topic: str, session: str, seq: int, *, person: str = "") -> Iterator[Subscription]:
         """
         Announce news to a page, as long as this lasts.
 
@@ -103,16 +107,22 @@ class Feed:
             topic: What it shows.
             session: Of whom it is.
             seq: The number of the latest event that it shows; what came later is news at once.
+            person: Who is logged in there; empty: the session counts as a person of its own.
 
         Raises:
             TooManyStreamsError: There are as many streams as there may be.
         """
         subscription = Subscription(topic, seq, asyncio.get_running_loop())
         with self._lock:
-            of_session = Counter(self._subscriptions.values())[session]
-            if len(self._subscriptions) >= self._max_streams or of_session >= self._max_streams_of_session:
+            owners = self._subscriptions.values()
+            is_full = (
+                len(owners) >= self._max_streams
+                or Counter(each for each, _ in owners)[session] >= self._max_streams_of_session
+                or Counter(each for _, each in owners)[person or session] >= self._max_streams_of_person
+            )
+            if is_full:
                 raise TooManyStreamsError
-            self._subscriptions[subscription] = session
+            self._subscriptions[subscription] = session, person or session
             latest = self._latest.get(topic, 0)
         if latest > seq:
             subscription.notify(latest)
@@ -138,5 +148,3 @@ def _iter_topics(records: Sequence[Record]) -> Iterator[tuple[str, int]]:
             yield "approvals", seq
         if record.run_id is not None:
             yield f"run:{record.run_id}", seq
-
-

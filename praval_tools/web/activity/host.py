@@ -26,6 +26,10 @@ class Host(Protocol):
         """Return what tells the session from others."""
         ...
 
+    def get_person(self, request: Request) -> str:
+        """Return the name of who is logged in, also as a viewer."""
+        ...
+
     def is_session_live(self, request: Request) -> bool:
         """Tell whether the session has neither ended nor expired since the request came."""
         ...

@@ -41,7 +41,7 @@ def build_routes(activity: Activity, host: Host) -> list[Route]:
             raise HTTPException(404, "There is no such topic.")
         return EventStream(
             activity.feed, topic, session=host.get_session_id(request), seq=find_last_seq(request),
-            is_session_live=lambda: host.is_session_live(request),
+            is_session_live=lambda: host.is_session_live(request), person=host.get_person(request),
         )  # fmt: skip
 
     return [

@@ -126,6 +126,11 @@ class PageHost:
         session = get_session(request)
         return "" if session is None else session.id
 
+    def get_person(self, request: Request) -> str:
+        """Return the name of who is logged in, also as a viewer."""
+        session = get_session(request)
+        return "" if session is None else session.login.name
+
     def is_session_live(self, request: Request) -> bool:
         """Tell whether the session goes on."""
         session = get_session(request)

@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
@@ -49,6 +50,12 @@ def client(server: AccessServer) -> Iterator[httpx.Client]:
 def send(client: httpx.Client, change: str, url: str = CELL, **fields: str) -> httpx.Response:
     """Send the form of a page."""
     return client.post("/matrix/change", data={**read_form(client.get(url).text, change), **fields})
+
+
+def find_form(text: str, change: str) -> str:
+    """Return the form of a page that does *change*."""
+    forms: list[str] = re.findall(r"<form.*?</form>", text, re.DOTALL)
+    return next(form for form in forms if f'name="change" value="{change}"' in form)
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
@@ -185,6 +192,46 @@ class TestRefusals:
         assert 400 == answer.status_code
         assert text in answer.text and "Nothing was changed" in answer.text
         assert before == registry.state.access_by_agent
+
+    def test_a_wrong_form_comes_back_with_what_was_typed(self, client: httpx.Client, registry: ToolRegistry) -> None:
+        """Exactly, also where it is markup; sent again, it counts."""
+        typed = {"where": '\n{"amount": </textarea><script>', "max_calls": "7", "expires": "2h", "delegable": "yes"}
+        typed["reason"] = "\"><b>month's\u202e end"
+        answer = send(client, "grant", **typed)
+        form = find_form(answer.text, "grant")
+        assert f">\n{escape(typed['where'])}</textarea>" in form
+        for name in ("max_calls", "expires", "reason"):
+            assert f'value="{escape(typed[name])}"' in form
+        assert 'value="yes" checked=""' in form
+        assert "<script>" not in answer.text
+        fields = {**read_form(answer.text, "grant"), **typed, "where": '{"amount": {"maximum": 1}}'}
+        assert 303 == client.post("/matrix/change", data=fields).status_code
+        assert [7] == [grant.max_calls for grant in registry.grants(tool="pay", agent="intern")]
+
+    def test_a_stale_form_comes_back_with_what_was_changed_meanwhile(
+        self, client: httpx.Client, registry: ToolRegistry, server: AccessServer
+    ) -> None:
+        """By whom, and why; sent again knowingly, it counts."""
+        fields = {**read_form(client.get(CELL).text, "grant"), "reason": "half an hour of words", "max_calls": "4"}
+        registry.grant("clock", "clerk", reason="of others")
+        with server.open_client("pia") as other:
+            assert 303 == send(other, "grant", reason="by pia", max_calls="2").status_code
+        answer = client.post("/matrix/change", data=fields)
+        assert 409 == answer.status_code
+        assert "pia: assigned" in answer.text and "by pia" in answer.text and "of others" not in answer.text
+        assert 'value="half an hour of words"' in find_form(answer.text, "grant")
+        again = {**read_form(answer.text, "grant"), "reason": fields["reason"], "max_calls": "4"}
+        assert 303 == client.post("/matrix/change", data=again).status_code
+        assert [2, 4] == sorted(grant.max_calls or 0 for grant in registry.grants(tool="pay", agent="intern"))
+
+    def test_what_was_typed_into_a_form_that_is_there_no_more_is_shown(
+        self, client: httpx.Client, registry: ToolRegistry
+    ) -> None:
+        """It can be copied."""
+        fields = {**read_form(client.get(CELL).text, "block"), "reason": "half an hour of <words>"}
+        registry.block("pay", "intern")
+        answer = client.post("/matrix/change", data=fields)
+        assert (409, True) == (answer.status_code, "half an hour of &lt;words&gt;" in answer.text)
 
     def test_a_viewer_gets_no_form_and_may_send_none(self, server: AccessServer, registry: ToolRegistry) -> None:
         """Also one that an operator's page had."""

@@ -111,6 +111,30 @@ class TestKeyboard:
             grant.max_calls, grant.where, grant.person, grant.reason, grant.delegable
         )  # fmt: skip
 
+    def test_a_form_with_wrong_bounds_is_corrected_and_sent_again(
+        self, browser: Browser, server: AccessServer, registry: ToolRegistry
+    ) -> None:
+        """Nothing that was typed is lost: the answer page holds it, and its form counts."""
+        context = browser.new_context()
+        context.add_cookies([{"name": "user", "value": "olga", "url": server.url}])
+        page = context.new_page()
+        page.goto(f"{server.url}/matrix/cell?agent=intern&tool=pay")
+        page.fill("#grant-where", '\n\n{"amount": {"maximum": 100}')
+        page.fill("#grant-max_calls", "3")
+        page.fill("#grant-reason", "a long reason \u202e")
+        page.get_by_role("button", name="Grant").click()
+        page.get_by_text("The bounds are not JSON").wait_for()
+        assert '\n\n{"amount": {"maximum": 100}' == page.input_value("#grant-where")
+        assert "a long reason \u202e" == page.input_value("#grant-reason")
+        page.fill("#grant-where", '{"amount": {"maximum": 100}}')
+        registry.grant("pay", "intern", max_calls=9)
+        page.get_by_role("button", name="Grant").click()
+        page.get_by_text("What was changed meanwhile").wait_for()
+        page.get_by_role("button", name="Grant").click()
+        page.get_by_text("Granted.", exact=True).wait_for()
+        context.close()
+        assert {3, 9} == {grant.max_calls for grant in registry.grants(tool="pay", agent="intern")}
+
     def test_a_table_is_scrolled_with_the_keyboard(self, browser: Browser, server: AccessServer) -> None:
         """It can be focused."""
         with open_page(browser, server, viewport=NARROW) as page:
