@@ -1,6 +1,6 @@
 """Answers on the page: approvals that other processes wait for, calls in doubt, stale forms, viewers, wrong forms."""
 
-# Tests of: approvals, doubts, forms, activity
+# Tests of: approvals, doubts, forms, typed, activity
 
 from __future__ import annotations
 
