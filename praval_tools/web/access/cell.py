@@ -201,9 +201,10 @@ class CellViews:
 def _build_verdict(decision: Decision) -> Markup:
     class_ = "good" if decision.allowed else "bad"
     verdict = build_element("span", "allowed" if decision.allowed else decision.outcome, class_=f"chip {class_}")
+    rule = None if decision.rule == decision.outcome else build_rule(decision.rule)  # "unknown" is both
     remedy = format_remedy(decision)
     return join_markup(
-        build_element("p", verdict, " ", build_rule(decision.rule), " ", parts.shorten(decision.reason, 1_000)),
+        build_element("p", verdict, " ", rule, " ", parts.shorten(decision.reason, 1_000)),
         build_element("p", "To change it: ", parts.shorten(remedy, 1_000), class_="fine") if remedy else None,
     )
 

@@ -68,7 +68,9 @@ def _build_outcomes(index: JournalIndex, kind: Literal["tool", "agent"], name: s
         build_row(
             build_element("th", parts.build_outcome(outcome), scope="row"),
             build_element("td", f"{number:,}", class_="number"),
-            parts.build_link("The latest", "/audit", **{kind: name}, outcome=outcome),
+            build_element(
+                "td", parts.build_link("The latest", "/audit", **{kind: name}, outcome=outcome), class_="number"
+            ),
         )
         for outcome, number in count_outcomes(index, kind, name)
     ]

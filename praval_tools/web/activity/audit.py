@@ -179,7 +179,7 @@ def _build_row(record: Record) -> Markup:
     return build_row(
         build_element("td", str(record.seq), class_="number"),
         parts.build_time(record.time),
-        parts.shorten(text.actor),
+        build_element("td", parts.shorten(text.actor), class_="name"),
         build_code(parts.shorten(text.tool)),
         build_element("span", parts.shorten(text.action), class_=f"chip {class_}"),
         build_element("td", build_code(parts.shorten(text.arguments, parts.MAX_PREVIEW)), class_="long"),

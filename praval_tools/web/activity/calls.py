@@ -88,7 +88,10 @@ class CallViews:
             text = "No run of this id is recorded."
             if not self.activity.index.is_ready:
                 text = "This run is not read yet: the journal is being read for the first time. Reload the page."
-            return self.host.render_page(request, "No such run", parts.build_message(text), status=404)
+            back = build_element("p", parts.build_link("The runs that are recorded", "/runs"))
+            message = parts.build_message(text, "message problem")
+            content = parts.build_section("No such run", "", message, back)
+            return self.host.render_page(request, "No such run", content, status=404)
         content = await run_in_threadpool(self._build_run, run, start)
         return self.host.render_page(request, f"Run {sanitize_text(run_id, max_length=80)}", content)
 

@@ -52,11 +52,12 @@ def _label_cells(row: Markup, titles: Sequence[str]) -> Markup:
     names = iter(titles)
 
     def label(match: re.Match[str]) -> str:
-        title = next(names, "").removesuffix(" (UTC)")
-        if match[1] == "th" or not title:
+        title = next(names, "").removesuffix(" (UTC)").partition(",")[0]
+        if match[1] == "th":
             return match[0]
+        name = f' data-label="{title}"' if title else ""
         empty = ' data-empty=""' if match[3] else ""
-        return f'<td{match[2]} data-label="{title}"{empty}>{match[3] or ""}'
+        return f"<td{match[2]}{name}{empty}>{match[3] or ''}"
 
     return Markup(_CELLS.sub(label, row))
 

@@ -99,7 +99,7 @@ class LoginViews:
         )  # fmt: skip
         help_text = build_element(
             "p", "The terminal where the page was started shows one that counts once. For others make one there: ",
-            build_code("praval-tools tokens add NAME --role operator"), ", or ", build_code("--role viewer"),
+            build_code("praval-tools tokens add NAME --role operator"), "or ", build_code("--role viewer"),
             " for somebody who only looks.", class_="fine", id="token-help",
         )  # fmt: skip
         content = build_element("section", build_element("h2", "Log in"), note, form, help_text, class_="login")
