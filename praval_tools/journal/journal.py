@@ -33,6 +33,7 @@ from praval_tools.journal.storage.protocol import Item, Record, RecordFilters, R
 from praval_tools.misuse import explain_misuse
 from praval_tools.names import OPERATOR, shorten_repr
 from praval_tools.schema.encode import encode
+from praval_tools.schema.type_handler import Unencodable
 from praval_tools.tools.call import Outcome
 from praval_tools.tools.frames import get_current_actor, refuse_others_than_operator
 
@@ -249,7 +250,8 @@ class Journal:
         Raises:
             NotOwnerError: The caller is not the operator.
             RunBusyError: The run is open somewhere; resolve the call there.
-            ToolUsageError: No such call is in doubt, or not exactly one of the three is passed.
+            ToolUsageError: No such call is in doubt, not exactly one of the three is passed, or no journal takes the
+                result, such as an infinite number or half of a surrogate pair.
         """
         refuse_others_than_operator("resolve a call in doubt")
         call_id = get_call_id(call_id, run_id)
@@ -282,7 +284,7 @@ class Journal:
             event, attempt = CallRerun(**head), None
         else:
             outcome = Outcome.OK if error is None else Outcome.TOOL_ERROR
-            value = encode(result) if error is None else None
+            value = _encode_result(result) if error is None else None
             kind = None if error is None else "resolved"
             event = AgentToolResult(**head, outcome=outcome, result=value, error=error, error_type=kind, attempts=0)
             attempt = max(1, entry.attempts + 1)
@@ -325,3 +327,11 @@ def open_journal(where: str | Path) -> Journal:
         ToolUsageError: There is no such kind of store.
     """
     return Journal(open_store(where))
+
+
+def _encode_result(result: object) -> object:
+    try:
+        return encode(result)
+    except Unencodable as error:
+        text = f"The result cannot be recorded: {error.reason}. Pass one that JSON can hold."
+        raise ToolUsageError(text) from error

@@ -153,6 +153,9 @@ class TestRuns:
         for text in ("hello", "NaN", "[" * 100_000):
             code, _, err = run(*resolve, doubtful, "--result", text, *JOURNAL)
             assert (code, "--result is not valid JSON" in err) == (2, True)
+        for text in ("1e999", '"\\ud800"', '{"\\ud800": 1}', "[" * 900 + "]" * 900):
+            code, _, err = run(*resolve, doubtful, "--result", text, *JOURNAL)
+            assert (code, "The result cannot be recorded" in err) == (1, True)
         assert list_calls_in_doubt(run, "half") == [doubtful]
 
     def test_a_run_that_is_open(self, run: Run, app: App) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 
 from attrs import frozen
 
+from praval_tools.journal.index.counting import UNCOUNTED
 from praval_tools.journal.index.index import JournalIndex
 from praval_tools.journal.storage.protocol import Record, Store
 from praval_tools.journal.storage.rows import to_microseconds
@@ -17,6 +18,11 @@ from praval_tools.names import OPERATOR
 
 MAX_SEARCH_SECONDS: Final = 0.1
 """After how many seconds a search returns what it found, and where to go on."""
+
+FAILED: Final = "failed"
+"""As an outcome of a search: every call that began, and did not end well."""
+REFUSED: Final = "refused"
+"""As an outcome of a search: every call that did not begin, as refusals are counted."""
 
 _FIRST_STEP, _MAX_STEP, _STEP_GROWTH = 20_000, 200_000, 4
 _EXPORT_PAGE: Final = 500
@@ -30,7 +36,7 @@ class EventQuery:
     Args:
         agent: The agent that calls, or that a change is about; `operator`: calls of the host program.
         tool: The tool.
-        outcome: How a call ended.
+        outcome: How a call ended; `failed` or `refused`: in any of the outcomes that are counted so.
         rule: The rule that decided on a call.
         type: The event's type.
         since: From then on.
@@ -48,9 +54,14 @@ class EventQuery:
     def list_conditions(self) -> tuple[str, list[object]]:
         """Return the conditions in SQL, and their parameters."""
         conditions, values = list[str](), list[object]()
+        if self.outcome == FAILED:
+            conditions.append("type = 'agent_tool_result' AND outcome IS NOT 'ok'")
+        elif self.outcome == REFUSED:
+            conditions.append("type = 'call_refused' AND outcome NOT IN (?, ?)")
+            values += UNCOUNTED
         for name in ("tool", "outcome", "rule", "type"):
             value = getattr(self, name)
-            if value is not None:
+            if value is not None and not (name == "outcome" and value in (FAILED, REFUSED)):
                 conditions.append(f"{name} = ?")
                 values.append(value)
         if self.agent == OPERATOR:

@@ -13,7 +13,15 @@ from starlette.responses import Response, StreamingResponse
 
 from praval_tools.config.times import parse_span, parse_time
 from praval_tools.journal.events import EventType
-from praval_tools.journal.index.search import EventPage, EventQuery, iter_events, list_values, search_events
+from praval_tools.journal.index.search import (
+    FAILED,
+    REFUSED,
+    EventPage,
+    EventQuery,
+    iter_events,
+    list_values,
+    search_events,
+)
 from praval_tools.journal.storage.protocol import Record
 from praval_tools.report.event_lines import describe_record, iter_csv, write_json_line
 from praval_tools.report.markup import Markup, build_code, build_element, build_row, join_markup
@@ -127,7 +135,7 @@ def _parse_time(text: str, name: str) -> datetime | None:
 
 
 def _build_form(given: dict[str, str], outcomes: list[str], rules: list[str]) -> Markup:
-    choices = {"outcome": outcomes, "rule": rules, "type": [kind.value for kind in EventType]}
+    choices = {"outcome": [FAILED, REFUSED, *outcomes], "rule": rules, "type": [kind.value for kind in EventType]}
     fields = []
     for name in _FIELDS:
         if name in choices:

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from praval_tools.journal.history import HistoryCall
 from praval_tools.journal.index.run_pages import list_open_calls, read_latest_calls
+from praval_tools.journal.index.search import FAILED, REFUSED
 from praval_tools.journal.index.usage import sum_since
 from praval_tools.names import OPERATOR
 from praval_tools.report.markup import Markup, build_code, build_element, build_row, join_markup
@@ -60,8 +61,8 @@ class StartView:
         return join_markup(counts, asked, latest)
 
 
-_REFUSALS = parts.build_url("/audit", type="call_refused", since="1h")
-_FAILURES = parts.build_url("/audit", type="agent_tool_result", since="1h")
+_REFUSALS = parts.build_url("/audit", outcome=REFUSED, since="1h")
+_FAILURES = parts.build_url("/audit", outcome=FAILED, since="1h")
 
 
 def _build_tile(number: int, singular: str, plural: str, url: str, class_: str = "") -> Markup:
