@@ -255,8 +255,10 @@ def plan_switch(
     """Plan that a tool, namespace, category or tag is disabled or enabled; nothing where it is, for that reason."""
     require_operator(actor, "enable" if on else "disable", name)
     kind, target_name = resolve_switch_target(state, name, target, on)
-    record = None if on else DisabledRecord(kind, target_name, actor, reason)
-    if state.disabled.get((kind, target_name)) == record:
+    known = state.disabled.get((kind, target_name))
+    person = "" if known is None else known.person  # whoever it was, it is disabled for that reason
+    record = None if on else DisabledRecord(kind, target_name, actor, reason, person)
+    if known == record:
         return []
     event = events.ToolEnabled if on else events.ToolDisabled
     return [event(kind=kind, name=target_name, by=actor, reason=reason)]

@@ -333,6 +333,7 @@ class DisabledRecord(msgspec.Struct, frozen=True):
     name: str
     by: str = OPERATOR
     reason: str = ""
+    person: str = ""
 
 
 NO_ACCESS: Final = AccessRecord()

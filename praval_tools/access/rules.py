@@ -212,7 +212,8 @@ def _find_refusal(
         remedy = "Import or define what it names; praval-tools check says what that is."
         return _make_refusal("disabled", "definition", agent, tool, reason, remedy)
     if (off := records.find_disabled_record(record.tool)) is not None:
-        reason = f"The {off.kind} {off.name!r} is disabled by {off.by!r}{_format_reason(off.reason)}."
+        author = describe_author(off.by, off.person)
+        reason = f"The {off.kind} {off.name!r} is disabled by {author}{_format_reason(off.reason)}."
         remedy = f"The operator may enable the {off.kind} {off.name!r}."
         return _make_refusal("disabled", "disabled", agent, tool, reason, remedy, off)
     for member in (agent, *principal.chain):

@@ -178,7 +178,7 @@ def _apply_tool_configured(state: AccessState, event: events.ToolConfigured) -> 
 
 
 def _apply_tool_disabled(state: AccessState, event: events.ToolDisabled) -> AccessState:
-    off = DisabledRecord(event.kind, event.name, event.by, event.reason)
+    off = DisabledRecord(event.kind, event.name, event.by, event.reason, event.person)
     return replace(state, disabled={**state.disabled, (event.kind, event.name): off})
 
 

@@ -134,6 +134,15 @@ class TestChanges:
         rows = list(csv.DictReader(io.StringIO(client.get("/audit.csv").text)))
         assert ["olga"] * 3 == [row["who"] for row in rows]
 
+    def test_who_disabled_a_tool_is_named(self, client: httpx.Client, registry: ToolRegistry) -> None:
+        """In the rules and on the page of the tool; disabled again by somebody else, nothing changes."""
+        with registry.as_operator(person="olga"):
+            registry.disable("pay", reason="for now")
+        with registry.as_operator(person="pia"):
+            registry.disable("pay", reason="for now")
+        assert "'olga' (operator)" in registry.explain("intern", "pay").reason
+        assert "is disabled by olga" in client.get("/tools/show?name=pay").text
+
     def test_another_process_sees_it(self, client: httpx.Client, tmp_path: Path) -> None:
         """The same journal, opened by the program itself."""
         with ToolRegistry(journal=tmp_path / "runs.db") as program:
