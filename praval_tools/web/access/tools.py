@@ -165,7 +165,9 @@ def _build_facts(state: AccessState, tool: AnyTool) -> Markup:
     rows = [build_row(build_element("th", name, scope="row"), value) for name, value in facts if value]
     is_cut = len(tool.description) > _MAX_DESCRIPTION
     rest = parts.build_link("All of it, as text", "/tools/schema", name=tool.name) if is_cut else None
-    message = f"The {off.kind} {off.name} is disabled by {off.person or off.by}. {off.reason}" if off is not None else ""
+    message = ""
+    if off is not None:
+        message = f"The {off.kind} {off.name} is disabled by {off.person or off.by}. {off.reason}"
     return build_element(
         "section",
         build_element("h2", build_code(parts.shorten(tool.name))),
