@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import stat
 import threading
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from index_rig import IndexRig, open_index_rig
@@ -131,6 +134,33 @@ class TestOpenCalls:
             store.append([intent("a", tool="t"), Item((cancelled,))])
             index.catch_up()
             assert ["a"] == [call.call_id for call in list_open_calls(index)]
+
+    @pytest.mark.parametrize("in_one_batch", [True, False])
+    @pytest.mark.parametrize("outcome", ["cancelled", "engine_lost", "in_doubt"])
+    def test_a_call_that_ended_in_doubt_does_not_run(self, tmp_path: Path, outcome: str, in_one_batch: bool) -> None:
+        """Though its process lives: somebody is asked about it at once; until it starts again."""
+        with closing(open_store(str(tmp_path / "runs.db"))) as store, closing(JournalIndex(store)) as index:
+            process = f"{socket.gethostname()}:{os.getpid()}"
+            begin: dict[str, Any] = {
+                "type": "agent_tool_call",
+                "run_id": "run",
+                "call_id": "a",
+                "tool": "t",
+                "process": process,
+            }
+            end: dict[str, Any] = {"type": "agent_tool_result", "run_id": "run", "call_id": "a", "process": process}
+            store.append([Item((record("1", **begin),))])
+            if not in_one_batch:
+                index.catch_up()
+                assert [True] == [call.is_running for call in list_open_calls(index)]
+            store.append([Item((record("2", **end, body=f'{{"outcome":"{outcome}"}}'.encode()),))])
+            index.catch_up()
+            assert [False] == [call.is_running for call in list_open_calls(index)]
+
+            rerun = record("3", type="call_rerun", run_id="run", call_id="a", tool="t")
+            store.append([Item((rerun,)), Item((record("4", **begin),))])
+            index.catch_up()
+            assert [True] == [call.is_running for call in list_open_calls(index)]
 
     def test_a_call_that_may_run_again_is_not_open_until_it_starts_again(self, tmp_path: Path) -> None:
         """Who resolved a call by `rerun` is not asked again; a second crash asks again, with another number."""

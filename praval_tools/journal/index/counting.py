@@ -10,6 +10,7 @@ import msgspec
 
 from praval_tools.journal.codec import build_body_decoder
 from praval_tools.journal.events import EventType
+from praval_tools.journal.replay import IN_DOUBT_OUTCOMES
 from praval_tools.journal.storage.protocol import Record
 from praval_tools.journal.storage.rows import to_microseconds
 from praval_tools.names import OPERATOR
@@ -23,6 +24,8 @@ _MAX_MS: Final = 1e12
 _MAX_STARTED: Final = 50_000
 _CALL, _RESULT, _REFUSED = EventType.AGENT_TOOL_CALL, EventType.AGENT_TOOL_RESULT, EventType.CALL_REFUSED
 _RERUN: Final = EventType.CALL_RERUN
+_MAY_RERUN, _HAS_ENDED = 7, 8
+"""Columns of open calls."""
 UNCOUNTED: Final = ("unknown_tool", "approval_required")
 """Ends that do not count as refusals, as in a registry's statistics: there is no such tool, or the call waits."""
 
@@ -137,6 +140,7 @@ class RunSums:
         self._open_calls: dict[tuple[str, str], tuple[object, ...] | None] = {}
         self.starts: list[tuple[int, str]] = []
         self.reruns: list[tuple[str, str]] = []
+        self.doubts: list[tuple[str, str]] = []
 
     def add_event(self, event: IndexedEvent) -> None:
         """Add an event; those outside runs change nothing."""
@@ -157,19 +161,22 @@ class RunSums:
         if call_id is None:
             return
         if kind == _CALL:
-            row = (run_id, call_id, event.seq, event.time, event.agent, event.tool or "", event.process, 0)
+            row = (run_id, call_id, event.seq, event.time, event.agent, event.tool or "", event.process, 0, 0)
             self._open_calls[run_id, call_id] = row
         elif kind == _RESULT and event.attempt is not None:
             self._open_calls[run_id, call_id] = None
+        elif kind == _RESULT and event.outcome in IN_DOUBT_OUTCOMES:
+            self._mark(run_id, call_id, _HAS_ENDED, self.doubts)
         elif kind == _RERUN:
-            self._mark_rerun(run_id, call_id)
+            self._mark(run_id, call_id, _MAY_RERUN, self.reruns)
 
-    def _mark_rerun(self, run_id: str, call_id: str) -> None:
+    def _mark(self, run_id: str, call_id: str, column: int, earlier: list[tuple[str, str]]) -> None:
+        """Set a column of an open call; one that an *earlier* batch began is added there."""
         row = self._open_calls.get((run_id, call_id))
         if row is None:
-            self.reruns.append((run_id, call_id))
+            earlier.append((run_id, call_id))
         else:
-            self._open_calls[run_id, call_id] = (*row[:-1], 1)
+            self._open_calls[run_id, call_id] = (*row[:column], 1, *row[column + 1 :])
 
     def list_runs(self) -> list[tuple[object, ...]]:
         """Return the rows of the runs: first and latest number, times, counts."""

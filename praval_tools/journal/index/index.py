@@ -31,9 +31,10 @@ _UPSERT_RUN: Final = """
     events = events + excluded.events, calls = calls + excluded.calls, failed = failed + excluded.failed,
     refused = refused + excluded.refused"""
 _INSERT_START: Final = "INSERT OR IGNORE INTO starts SELECT number, ? FROM runs WHERE run_id = ?"
-_INSERT_OPEN_CALL: Final = "INSERT OR REPLACE INTO open_calls VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT_OPEN_CALL: Final = "INSERT OR REPLACE INTO open_calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _DELETE_OPEN_CALL: Final = "DELETE FROM open_calls WHERE run_id = ? AND call_id = ?"
 _MARK_RERUN: Final = "UPDATE open_calls SET may_rerun = 1 WHERE run_id = ? AND call_id = ?"
+_MARK_ENDED: Final = "UPDATE open_calls SET has_ended = 1 WHERE run_id = ? AND call_id = ?"
 _UPSERT_DAY: Final = """
     INSERT INTO days VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
     ok = ok + excluded.ok, failed = failed + excluded.failed, refused = refused + excluded.refused,
@@ -192,8 +193,9 @@ class JournalIndex:
                 (_UPSERT_RUN, runs.list_runs()),
                 (_INSERT_START, runs.starts),
                 (_DELETE_OPEN_CALL, runs.list_ended_calls()),
+                (_MARK_RERUN, runs.reruns),  # of earlier batches; a call that begins anew after it is open again
+                (_MARK_ENDED, runs.doubts),
                 (_INSERT_OPEN_CALL, runs.list_open_calls()),
-                (_MARK_RERUN, runs.reruns),
             ):
                 writer.executemany(statement, rows)
             writer.execute("COMMIT")

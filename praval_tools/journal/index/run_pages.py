@@ -50,7 +50,7 @@ class RunSummary:
 @frozen(kw_only=True)
 class OpenCall:
     """
-    A call of a run that started and has no result: it runs, or is in doubt.
+    A call of a run that started and has no result that counts: it runs, or is in doubt.
 
     Args:
         run_id: The run.
@@ -61,6 +61,7 @@ class OpenCall:
         process: Which process started it.
         seq: The number of the event of that start.
         may_rerun: Somebody resolved that it may run again.
+        has_ended: It ended in doubt: cancelled, its worker lost, or its tool said so.
     """
 
     run_id: str
@@ -71,10 +72,13 @@ class OpenCall:
     process: str
     seq: int
     may_rerun: bool
+    has_ended: bool = False
 
     @property
     def is_running(self) -> bool:
-        """Whether the process that started it runs on this machine; of other machines nothing is known."""
+        """Whether it may run still: its process runs on this machine; of other machines nothing is known."""
+        if self.has_ended:
+            return False
         host, _, number = self.process.rpartition(":")
         if host != socket.gethostname() or not number.isdigit():
             return False
@@ -190,16 +194,16 @@ def list_open_calls(index: JournalIndex, *, before: int | None = None, limit: in
         before: Only calls whose start has a lower number.
         limit: How many at most.
     """
-    columns = "run_id, call_id, agent, tool, time, process, seq, may_rerun"
+    columns = "run_id, call_id, agent, tool, time, process, seq, may_rerun, has_ended"
     select = f"SELECT {columns} FROM open_calls WHERE seq < ? AND NOT may_rerun ORDER BY seq DESC LIMIT ?"  # noqa: S608
     with index.read() as connection:
         rows = connection.execute(select, (before or 1 << 62, limit)).fetchall()
     return [
         OpenCall(
             run_id=run_id, call_id=call_id, agent=agent, tool=tool, started=from_microseconds(time), process=process,
-            seq=seq, may_rerun=bool(may_rerun),
+            seq=seq, may_rerun=bool(may_rerun), has_ended=bool(has_ended),
         )
-        for run_id, call_id, agent, tool, time, process, seq, may_rerun in rows
+        for run_id, call_id, agent, tool, time, process, seq, may_rerun, has_ended in rows
     ]  # fmt: skip
 
 

@@ -28,11 +28,11 @@ _TABLES: Final = (
     "CREATE INDEX runs_latest ON runs (latest)",
     # where each call of a run begins
     "CREATE TABLE starts (run INTEGER NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (run, seq)) WITHOUT ROWID",
-    # calls of runs that started and have no result
+    # calls of runs that started and have no result that counts; `has_ended`: one that leaves them in doubt
     """CREATE TABLE open_calls (
         run_id TEXT NOT NULL, call_id TEXT NOT NULL, seq INTEGER NOT NULL, time INTEGER NOT NULL, agent TEXT,
         tool TEXT NOT NULL, process TEXT NOT NULL, may_rerun INTEGER NOT NULL DEFAULT 0,
-        PRIMARY KEY (run_id, call_id)) WITHOUT ROWID""",
+        has_ended INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (run_id, call_id)) WITHOUT ROWID""",
     "CREATE INDEX open_calls_seq ON open_calls (seq)",
     # sums by UTC day (0: of all days) of all calls, of a tool, of an agent; `ns` is the time of those that ended well
     """CREATE TABLE days (
