@@ -134,7 +134,7 @@ class CellViews:
             build_element("p", "What was changed meanwhile:") if items else None,
             build_element("ul", *items) if items else None,
             None if is_shown else build_typed_list(fields, TYPED_FIELDS),
-            build_element("p", build_element("a", "The same page without it", href=build_cell_url(agent, tool))),
+            build_element("p", build_element("a", "What holds now", href=build_cell_url(agent, tool))),
         )
         return await self._show(request, agent, tool, note, sent=fields, status=status)
 

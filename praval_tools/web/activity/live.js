@@ -10,9 +10,9 @@
 
   const state = document.querySelector("[data-stream]");
   if (!state || !window.EventSource) return;
-  let waiting = false, again = false, shown = "";
+  let waiting = false, again = false, ended = false, shown = "";
 
-  const say = (text) => { if (shown !== text) { state.textContent = shown = text; } };
+  const say = (text) => { if (!ended && shown !== text) { state.textContent = shown = text; } };
   const isBusy = (region) =>
     region.contains(document.activeElement) && document.activeElement.matches("input, textarea, select, button, summary")
     || [...region.querySelectorAll("input:not([type=hidden]), textarea")].some((field) => field.value !== field.defaultValue);
@@ -51,7 +51,7 @@
   const source = new EventSource(state.dataset.stream);
   source.addEventListener("open", () => say("Live: follows what happens."));
   source.addEventListener("news", refresh);
-  source.addEventListener("end", () => { source.close(); say("Your session is over: log in again."); });
+  source.addEventListener("end", () => { source.close(); say("Your session is over: log in again."); ended = true; });
   source.addEventListener("error", () => say(source.readyState === EventSource.CLOSED
     ? "The page does not follow what happens any more: reload it." : "The connection was lost: trying again."));
 })();
