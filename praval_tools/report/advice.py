@@ -33,6 +33,7 @@ MIN_REFUSALS: Final = 3
 _EVENT_TYPES: Final = (EventType.AGENT_TOOL_CALL, EventType.CALL_REFUSED)
 _UNKNOWN_RULES: Final = ("blocked", "definition", "disabled", "policy", "operator")
 """Rules whose refusals no grant would change."""
+_BOUNDS_RULE: Final = "out-of-bounds"
 _COMMAND: Final = "praval-tools"
 
 _Key = tuple[str, str]
@@ -78,6 +79,7 @@ class _Usage:
     """The calls in whose chain an agent was: which of its permissions they used is not recorded."""
     by_rule: dict[tuple[str, str, str], CallPattern] = Factory(lambda: defaultdict(CallPattern))
     refused: dict[_Key, CallPattern] = Factory(lambda: defaultdict(CallPattern))
+    out_of_bounds: dict[_Key, CallPattern] = Factory(lambda: defaultdict(CallPattern))
     seen_tools: set[str] = Factory(set)
 
     def add(self, event: AgentToolCall | CallRefused) -> None:
@@ -90,7 +92,8 @@ class _Usage:
         if isinstance(event, CallRefused):
             rule = "" if decision is None else decision.rule
             if event.outcome == "forbidden" and not event.chain and rule not in _UNKNOWN_RULES:
-                self.refused[agent, tool].add(event.time, arguments)
+                refused = self.out_of_bounds if rule == _BOUNDS_RULE else self.refused
+                refused[agent, tool].add(event.time, arguments)
             return
         self.by_pair[agent, tool].add(event.time, arguments)
         for member in event.chain:
@@ -256,16 +259,36 @@ def _advise_on_refusals(registry: ToolRegistry, usage: _Usage) -> Iterator[Advic
     for (agent, tool), pattern in usage.refused.items():
         if pattern.count < MIN_REFUSALS:
             continue
-        bounds, options = _list_valid_bounds(registry, tool, pattern), ["--max-calls", str(pattern.count)]
-        terms: dict[str, object] = {"max_calls": pattern.count}
-        if bounds:
-            terms["where"] = bounds
-            options += ["--where", json.dumps(bounds)]
+        terms, command = _write_wanted_grant(registry, agent, tool, pattern)
         yield Advice(
             kind="wanted-grant", tool=tool, agent=agent, calls=pattern.count, first=pattern.first, last=pattern.last,
             text=f"{agent!r} was refused {tool!r} {pattern.count} times: is a grant wanted?",
-            commands=(_write_command("assign", tool, agent, *options),), terms=terms,
+            commands=(command,), terms=terms,
         )  # fmt: skip
+    for (agent, tool), pattern in usage.out_of_bounds.items():
+        if pattern.count < MIN_REFUSALS:
+            continue
+        terms, command = _write_wanted_grant(registry, agent, tool, pattern)
+        if "where" not in terms:  # a grant without bounds would permit more than was asked for
+            terms, command = {}, _write_command("audit", f"--agent={agent}", f"--tool={tool}", "--outcome=forbidden")
+        yield Advice(
+            kind="wanted-grant", tool=tool, agent=agent, calls=pattern.count, first=pattern.first, last=pattern.last,
+            text=f"{agent!r} was refused {tool!r} {pattern.count} times for arguments outside of the bounds of its "
+            f"grants: are these too narrow?",
+            commands=(command,), terms=terms,
+        )  # fmt: skip
+
+
+def _write_wanted_grant(
+    registry: ToolRegistry, agent: str, tool: str, pattern: CallPattern
+) -> tuple[dict[str, object], str]:
+    """Return the terms of a grant that permits these calls, and the command for it."""
+    bounds, options = _list_valid_bounds(registry, tool, pattern), ["--max-calls", str(pattern.count)]
+    terms: dict[str, object] = {"max_calls": pattern.count}
+    if bounds:
+        terms["where"] = bounds
+        options += ["--where", json.dumps(bounds)]
+    return terms, _write_command("assign", tool, agent, *options)
 
 
 def _write_command(name: str, *words: str) -> str:

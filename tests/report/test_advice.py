@@ -164,6 +164,21 @@ class TestWantedGrants:
         assert advice.first is not None
 
 
+    def test_are_not_wider_than_bounds_that_refused(self, registry: ToolRegistry) -> None:
+        """What bounds refused is looked at first; from twenty calls on there are bounds that permit these alone."""
+        registry.grant("pay", "ann", where={"amount": {"maximum": 10}})
+        for _ in range(MIN_CALLS_FOR_BOUNDS - 1):
+            call(registry, "ann", "pay", amount=40)
+        (advice,) = find(registry, "wanted-grant")
+        assert ("praval-tools audit --agent=ann --tool=pay --outcome=forbidden",) == advice.commands
+        assert ({}, True) == (advice.terms, "outside of the bounds" in advice.text)
+
+        call(registry, "ann", "pay", amount=41)
+        (advice,) = find(registry, "wanted-grant")
+        assert {"amount": {"minimum": 40, "maximum": 41}} == advice.terms["where"]
+        assert advice.commands[0].startswith("praval-tools assign pay ann --max-calls 20 --where ")
+
+
 def test_commands_are_for_a_shell(registry: ToolRegistry) -> None:
     """Names of agents may hold anything."""
     for name in ("-x", "a b", "$(reboot)", "'; rm -rf /"):
