@@ -15,7 +15,8 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from praval_tools.errors import JournalError
-from praval_tools.web.activity.forms import MAX_FORM_SIZE
+from praval_tools.web.activity.forms import MAX_FORM_SIZE, read_form
+from praval_tools.web.activity.typed import build_typed_list
 from praval_tools.web.server.login_views import find_target
 from praval_tools.web.server.logins import Logins
 from praval_tools.web.server.page import PageHost
@@ -32,6 +33,12 @@ MAX_TARGET_SIZE: Final = 16_000
 PUBLIC_PATHS: Final = frozenset(("/login", "/page.css", "/icon.svg"))
 """What is there without a session."""
 
+_MAX_TYPED_SIZE: Final = 8_000
+"""Bytes up to which a form is read that nobody's session sent, as those of log-ins are."""
+_TYPED_FIELDS: Final = {
+    name: name.replace("_", " ") for name in ("reason", "arguments", "result", "error", "where", "expires", "max_calls")
+}
+"""What people type into forms, and what it is called."""
 _SAFE_METHODS: Final = ("GET", "HEAD")
 _HEADERS: Final = {
     "content-security-policy": POLICY,
@@ -123,7 +130,7 @@ class SessionGuard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            refusal = await self._admit(Request(scope))
+            refusal = await self._admit(Request(scope, receive))
             await (refusal or self.app)(scope, receive, send)
         else:
             await self.app(scope, receive, send)
@@ -142,7 +149,7 @@ class SessionGuard:
         if path in PUBLIC_PATHS:
             return None
         if session is None:
-            return self._ask_for_login(request, is_change=is_change)
+            return await self._refuse_form(request) if is_change else self._ask_for_login(request)
         if is_change and not session.is_operator and path != "/logout":
             return self.host.render_problem(request, 403, "You may look, and change nothing: ask an operator.")
         return None
@@ -158,10 +165,16 @@ class SessionGuard:
             self.sessions.note_use(session)
         return session
 
-    def _ask_for_login(self, request: Request, *, is_change: bool) -> Response:
-        if is_change:
-            text = "Nothing was changed. Log in again, and send the form anew: your session is over."
-            return self.host.render_problem(request, 401, text)
+    async def _refuse_form(self, request: Request) -> Response:
+        """Refuse a form of a session that is over; what was typed into one that is not long can be copied."""
+        try:
+            fields = await read_form(request, max_size=_MAX_TYPED_SIZE)
+        except HTTPException:
+            fields = {}
+        text = "Nothing was changed. Log in again, and send the form anew: your session is over."
+        return self.host.render_problem(request, 401, text, content=build_typed_list(fields, _TYPED_FIELDS))
+
+    def _ask_for_login(self, request: Request) -> Response:
         if "text/html" not in request.headers.get("accept", ""):
             return PlainTextResponse("Log in first.\n", 401)
         target = find_target(request)

@@ -105,14 +105,15 @@ class PageHost:
         return build_element("header", brand, menu, person, class_="frame")
 
     def render_problem(
-        self, request: Request, status: int, text: str, headers: Mapping[str, str] | None = None
-    ) -> Response:
-        """Return a page that says why there is no other one."""
+        self, request: Request, status: int, text: str, headers: Mapping[str, str] | None = None,
+        *, content: Markup | None = None,
+    ) -> Response:  # fmt: skip
+        """Return a page that says why there is no other one; *content* stands below."""
         title = _TITLES.get(status, "Not possible")
         message = build_element("p", text, class_="message problem", role="alert")
         back = build_element("p", build_element("a", "To the start", href="/"))
-        content = build_element("section", build_element("h2", title), message, back)
-        answer = self.render_page(request, title, content, status=status)
+        section = build_element("section", build_element("h2", title), message, content, back)
+        answer = self.render_page(request, title, section, status=status)
         answer.headers.update(headers or {})
         return answer
 

@@ -204,13 +204,16 @@ class TestForms:
         assert [] == list(server.journal.read(type="approval_answered"))
 
     def test_of_a_session_that_is_over_say_so(self, server: PageServer) -> None:
-        """Nothing was changed by them."""
+        """Nothing was changed by them; what was typed can be copied, unless it is long."""
         with server.log_in() as client:
             fields = {**read_form(client.get("/approvals").text, "/approvals/answer"), "answer": "deny"}
             server.clock.go_on(timedelta(hours=2))
-            answer = client.post("/approvals/answer", data=fields)
-        assert 401 == answer.status_code
-        assert "Nothing was changed" in answer.text
+            answer = client.post("/approvals/answer", data={**fields, "reason": "not <b>today</b>"})
+            long_answer = client.post("/approvals/answer", data={**fields, "reason": "no " * 5_000})
+        assert (401, 401) == (answer.status_code, long_answer.status_code)
+        assert "Nothing was changed" in answer.text and "Nothing was changed" in long_answer.text
+        assert "not &lt;b&gt;today&lt;/b&gt;" in answer.text
+        assert fields["form_token"] not in answer.text and "no no" not in long_answer.text
         assert [] == list(server.journal.read(type="approval_answered"))
 
     def test_of_viewers_are_refused_everywhere(self, server: PageServer) -> None:
