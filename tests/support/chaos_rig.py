@@ -15,7 +15,7 @@ from attrs import frozen
 from engine_rig import make_journal
 from worker_rig import WorkerHome, make_worker_home
 
-from praval_tools import ToolCall, ToolRegistry, ToolResult
+from praval_tools import JournalError, ToolCall, ToolRegistry, ToolResult
 
 PLACES = (("redis", "sqlite"), ("rabbitmq", "postgres"))
 """Brokers, each with a store."""
@@ -39,15 +39,25 @@ class Place:
         return self.registry.execute(ToolCall(None, name, arguments, "ann"))
 
     def begin(self, name: str, **arguments: Any) -> Callable[[], ToolResult]:
-        """Begin a call of ann's in a thread; return what waits for its result."""
-        results: list[ToolResult] = []
-        thread = threading.Thread(target=lambda: results.append(self.execute(name, **arguments)), daemon=True)
+        """Begin a call of ann's in a thread; return what waits for its result, or raises what the call raised."""
+        results: list[ToolResult | JournalError] = []
+
+        def execute() -> None:
+            try:
+                results.append(self.execute(name, **arguments))
+            except JournalError as error:
+                results.append(error)
+
+        thread = threading.Thread(target=execute, daemon=True)
         thread.start()
 
         def wait() -> ToolResult:
             thread.join(60)
             assert results, "the call has no outcome"
-            return results[0]
+            (result,) = results
+            if isinstance(result, JournalError):
+                raise result
+            return result
 
         return wait
 
