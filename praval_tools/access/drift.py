@@ -1,4 +1,4 @@
-"""Detects drift: how a tool's definition differs from what it was when access to it was given."""
+"""Takes snapshots of tools when access to them is given, and describes drift: changes of parameters or safety since."""
 
 from __future__ import annotations
 

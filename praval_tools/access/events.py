@@ -1,4 +1,4 @@
-"""The events that change an access state, one class per kind of change, such as `ToolRegistered` or `GrantRevoked`."""
+"""The events that change an access state, such as `GrantRevoked`, and which of them widen access or are journaled."""
 
 from __future__ import annotations
 

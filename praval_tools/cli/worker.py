@@ -1,4 +1,4 @@
-"""The command `worker`: runs the calls of owners' tools that processes anywhere make, on the engine `celery`."""
+"""The command `worker`: runs the tools of the named owners for other processes' calls, on the engine `celery`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the calls of a registry by fast functions, or by the pipeline; gives results, or values and typed errors."""
+"""Runs a registry's calls, on the fast path or by the pipeline; returns results, or values, or raises typed errors."""
 
 from __future__ import annotations
 

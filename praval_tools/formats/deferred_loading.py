@@ -1,4 +1,4 @@
-"""Deferred loading: how providers that have it take the tools that a search found, in the messages of its results."""
+"""Rewrites requests so that the provider itself loads the tools that a search found: Anthropic, OpenAI Responses."""
 
 from __future__ import annotations
 

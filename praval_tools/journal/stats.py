@@ -1,4 +1,4 @@
-"""Counts calls per tool, and per agent and tool (usage statistics), without a lock; saves and loads them as JSON."""
+"""Counts calls per tool, and per agent and tool; counting never waits for a lock; saves and loads counts as JSON."""
 
 from __future__ import annotations
 

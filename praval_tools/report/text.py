@@ -1,4 +1,4 @@
-"""Texts that are safe to show: control characters spelled out, arguments as in a call, times in UTC, durations."""
+"""Formats text, call arguments, times (UTC) and durations for display; spells out control characters for a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recorder of journaled calls: replays a recorded call, or runs a new one and records its start and end."""
+"""Records every call of a registry that has a journal, in or outside runs; in a run, replays recorded results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds a report's sections about calls: cards for refusals and approvals, rows of the table of calls."""
+"""Builds the HTML of a report's calls: cards for refusals and for approvals, rows of the table of calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of a page, in no format: headings, paragraphs, tables, code; Markdown and HTML are made of the same."""
+"""The classes of a documentation page and its parts, such as `Heading` and `Grid`, before it is rendered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leases of runs: a run is open in one place at a time, and is free again when its holder releases it or dies."""
+"""Leases of runs, which keep a run open in one place at a time: among threads, or among processes by locked files."""
 
 from __future__ import annotations
 

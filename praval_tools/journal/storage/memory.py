@@ -1,4 +1,4 @@
-"""The journal's store in memory: behaves like the one in a file, and ends with the process."""
+"""The journal's store in memory: ends with the process, and deletes the oldest records when its capacity is reached."""
 
 from __future__ import annotations
 
