@@ -163,7 +163,6 @@ class TestWantedGrants:
         assert ("praval-tools assign pay ann --max-calls 3",) == advice.commands
         assert advice.first is not None
 
-
     def test_are_not_wider_than_bounds_that_refused(self, registry: ToolRegistry) -> None:
         """What bounds refused is looked at first; from twenty calls on there are bounds that permit these alone."""
         registry.grant("pay", "ann", where={"amount": {"maximum": 10}})
