@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-fast conformance openapi-documents plugins frameworks lint types docs bench build wheel-test clean
+.PHONY: demo test test-fast browser conformance openapi-documents plugins frameworks lint types docs bench build wheel-test clean
 
 $(INSTALLED): constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=...")'
@@ -41,6 +41,10 @@ test-fast: $(READY)
 # The official conformance suite of the Model Context Protocol, for its tests; needs npm.
 conformance:
 	sh .ci/conformance
+
+# Chromium, for the tests of the operator's page in a browser; installed where apt-get can.
+browser:
+	sh .ci/browser
 
 # Large OpenAPI documents that public packages ship, for their tests; needs npm.
 openapi-documents: $(INSTALLED)
