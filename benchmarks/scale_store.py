@@ -303,9 +303,9 @@ def measure_worker_calls(url: str) -> Costs:
     with closing(postgres.PostgresDatabase(_upgrade(url, "workers"))) as database:
         table = WorkerCallTable(database)
         request = os.urandom(400)
-        table.add("warm", request, 1)
+        table.add("warm", request, 1, 60.0)
         costs = {
-            "worker_add_us": _median(lambda number: table.add(f"{number}", request, 1), 300),
+            "worker_add_us": _median(lambda number: table.add(f"{number}", request, 1, 60.0), 300),
             "worker_claim_us": _median(lambda number: table.claim(f"{number}", "bench", 60.0), 300),
             "worker_end_us": _median(lambda number: table.end(f"{number}", 1, request), 300),
             "worker_read_us": _median(lambda number: table.read([f"{number}"]), 300),

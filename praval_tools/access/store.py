@@ -332,11 +332,16 @@ class StateStore:
         )
         self._try_publish(published)
 
-    def load_other_changes(self) -> None:
-        """Take over what other processes changed, as the journal says."""
+    def load_other_changes(self, revision: int | None = None) -> None:
+        """
+        Take over what other processes changed, as the journal says.
+
+        Args:
+            revision: That of the journal; where the state has it, nothing is read.
+        """
         with self._lock:
             persistence = self.persistence
-            if persistence is not None:
+            if persistence is not None and self.state.revision != revision:
                 self._publish_other_changes(persistence)
         self.subscriptions.deliver_events()
 

@@ -100,8 +100,8 @@ class CallWriter:
         elif answer.status is Status.EXHAUSTED:
             calls_left = {answer.grant or "": 0}
             self._runtime.access_store.commit(lambda _: [events.GrantsCounted(left=calls_left)], outside_draft=True)
-        elif answer.status is Status.STALE:
-            self._runtime.access_store.load_other_changes()
+        elif answer.status is Status.STALE:  # of many stale calls, the first loads what all of them lack
+            self._runtime.access_store.load_other_changes(answer.revision)
         else:
             raise JournalError(
                 self._store.name,

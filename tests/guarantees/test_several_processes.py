@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,10 +12,10 @@ from time import monotonic
 from typing import Any
 
 import pytest
-from state_rig import Hand, outcome, path, store  # noqa: F401  # fixtures
+from state_rig import Hand, outcome, path, shared, store  # noqa: F401  # fixtures
 from survivors import Started, begun
 
-from praval_tools import AccessWarning, GrantError, ToolRegistry
+from praval_tools import AccessWarning, GrantError, ToolCall, ToolRegistry
 from praval_tools.errors import JournalError, JournalWarning
 from praval_tools.journal.storage.memory import MemoryStore
 
@@ -163,6 +164,22 @@ class TestWhatIsListed:
                 end = monotonic() + 30
                 while ("look" in registry.toolset("clerk")) is not expected:
                     assert monotonic() < end
+
+    def test_many_calls_that_a_change_made_old_read_it_once(self, shared: Path | str) -> None:
+        """Of thirty calls that began before they knew of a change, one reads it, and all are decided by it."""
+        with Started(shared) as here, Started(shared) as there:
+            assert here.journal is not None
+            here.assign_tool_to_agent("look", "clerk")
+            store, read = here.journal.store, list[int]()
+            here.journal.store.state = lambda since=0: read.append(since) or type(store).state(store, since)  # type: ignore[method-assign, func-returns-value]
+            there.block("look", "clerk")
+
+            async def call_all() -> list[str]:
+                calls = [here.aexecute(ToolCall(None, "look", {}, "clerk")) for _ in range(30)]
+                return [str(result.outcome) for result in await asyncio.gather(*calls)]
+
+            assert ["forbidden"] * 30 == asyncio.run(call_all())
+            assert 3 > len(read)
 
     def test_the_store_is_asked_a_few_times_a_second_at_most(self) -> None:
         """Of a hundred lists within a moment one asks the store."""

@@ -107,6 +107,21 @@ class TestOneByOne:
 
         assert _story("memory", new_location, history)[:2] == (answers, found)
 
+    @pytest.mark.parametrize(
+        "change", [Item((record("c"),), rows=(StateRow("block", "c", "", b"{}"),)), intent("call")]
+    )
+    def test_a_run_that_another_writer_went_on_with(self, new_location: _NewLocation, change: Item) -> None:
+        """A run has no gap and no number twice, though this writer knows of another run alone that others wrote."""
+        location = new_location()
+        with open_sql_store(location) as one, open_sql_store(location) as other:
+            one.append([note("1", run_id="a"), note("2", run_id="b")])
+            other.append([note("3", run_id="b"), note("4", run_id="b")])
+            one.append([note("5", run_id="a")])
+
+            one.append([change, note("6", run_id="b"), Item((record("d"),), rows=(StateRow("block", "d", "", b"{}"),))])
+
+            assert [1, 2, 3, 4] == [found.run_seq for found in one.read(run_id="b")]
+
 
 def _statements(store: SqlStore) -> list[str]:
     """Return a list that will hold what the writer says to the database."""
@@ -131,6 +146,22 @@ class TestAtOnce:
 
             assert 1 == len(said)
             assert list(range(1, 46)) == [one.run_seq for one in store.read(run_id="run")]
+
+    def test_stale_and_counted_calls_are_answered_together(self, new_location: _NewLocation) -> None:
+        """Calls that a change made old, with results beside them, and calls that a grant counts, are one group too."""
+        change = Item((record("c"),), rows=(StateRow("block", "b", "", b"{}"),), uses=(Uses("g", 40),))
+        with open_sql_store(new_location()) as store:
+            store.append([change, intent("first"), result("first")])
+            said = _statements(store)
+
+            old = [intent(str(number), None, revision=0) for number in range(40)]
+            answers = store.append([*old, *(result(str(number)) for number in range(40)), intent("first", revision=0)])
+            assert ["stale"] * 40 + ["done"] * 40 + ["exists"] == [answer.status for answer in answers]
+            counted = [intent(f"c{number}", revision=1, spend=("g",)) for number in range(40)]
+            assert {"done"} == {answer.status for answer in store.append(counted)}
+
+            assert 30 > len(said)
+            assert (Uses("g", 0),) == store.state().uses
 
     def test_a_group_beyond_the_limit(self, new_location: _NewLocation) -> None:
         """One that is too large for the statement is written, too."""

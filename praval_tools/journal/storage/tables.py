@@ -126,7 +126,6 @@ class Statements:
             return str(compiled)
 
         bind = sa.bindparam
-        one, zero = (sa.literal_column(digit, sa.Integer) for digit in "10")
         self.lock_store = compile_statement(sa.select(store.c.seq, store.c.revision).with_for_update())
         self.update_store = compile_statement(sa.update(store).values(seq=bind("s"), revision=bind("r")), "s", "r")
         self.insert_event = compile_statement(sa.insert(events), *events.c.keys())
@@ -143,8 +142,9 @@ class Statements:
         is_event = (events.c.time == bind("t"), events.c.id == bind("i"))
         self.select_event = compile_statement(found.where(*is_event), "t", "i")
         self.select_lease = compile_statement(sa.select(leases.c.token).where(leases.c.run_id == bind("i")), "i")
-        spent = sa.update(uses).values(left=uses.c.left - one)
-        self.spend_use = compile_statement(spent.where(uses.c.grant_id == bind("g"), uses.c.left > zero), "g")
+        spent = sa.update(uses).values(left=uses.c.left - bind("n"))
+        has_left = uses.c.left >= bind("m")
+        self.spend_uses = compile_statement(spent.where(uses.c.grant_id == bind("g"), has_left), "n", "g", "m")
         is_row = (state.c.kind == bind("k"), state.c.key == bind("n"), state.c.source == bind("s"))
         self.delete_state_row = compile_statement(sa.delete(state).where(*is_row), "k", "n", "s")
         self.insert_state_row = compile_statement(sa.insert(state), *state.c.keys())

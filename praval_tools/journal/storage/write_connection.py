@@ -7,6 +7,7 @@ the next connection, by the times and ids of their records, before they are writ
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
@@ -68,6 +69,7 @@ class WriteConnection:
         self._seq = self._revision = -1
         self._run_counters: dict[str, RunCounters] = {}
         self._is_only_writer = False  # nobody else wrote between the last two transactions
+        self._was_renumbered = False  # others wrote before a group: the counters of the runs that are not in it are old
 
     def write(self, items: Sequence[Item]) -> list[Answer]:
         """Write *items* and return what became of each; never raises an error of the database."""
@@ -153,12 +155,14 @@ class WriteConnection:
             group = build_group(items, self._seq, self._revision, self._run_counters, database.max_group_rows)
             if group is None:
                 return None
+            expected_seq = group.seq
             group = database.insert_group(connection, group, self._leases.get_tokens(group.runs))
         except Exception as error:  # isolation: another strategy finds the item at fault, and reports it
             self._is_only_writer = False
             self._raise_if_disconnected(connection, error)
             return None
         self._seq = group.seq
+        self._was_renumbered |= group.seq != expected_seq
         self._run_counters.update(group.runs)
         return group.answers
 
@@ -207,8 +211,9 @@ class WriteConnection:
             self.close()
             raise _UnavailableError(error) from error
         self._is_only_writer = seq == self._seq
-        if not self._is_only_writer:
+        if self._was_renumbered or not self._is_only_writer:
             self._run_counters.clear()
+            self._was_renumbered = False
         self._seq, self._revision = seq, revision
         return connection
 
@@ -233,18 +238,34 @@ class WriteConnection:
             self.close()
 
     def _write_in_bulk(self, connection: Connection, items: Sequence[Item]) -> list[Answer]:
-        """Write all items; any refusal or duplicate raises, and nothing is written."""
+        """Write all items but those that are stale; any other refusal or a duplicate raises, and nothing is written."""
         rows: list[EventRow] = []
-        answers = []
+        answers, spent, call_ids = list[Answer](), Counter[str](), set[str | None]()
         if self._find_lost_lease(connection, [record for item in items for record in item.records]) is not None:
             raise _RefusedError
         for item in items:
-            if self._spend_or_refuse(connection, item) is not None:
-                raise _RefusedError
+            if self._is_stale(item):
+                if any(record.call_id in call_ids for record in item.records):  # it may exist by what comes before it
+                    raise _RefusedError
+                answers.append(self._answer_existing(connection, item) or Answer(Status.STALE, revision=self._revision))
+                continue
+            spent.update(item.spend)
+            if item.uses:  # counts that are set after what was spent of them
+                self._spend_or_raise(connection, spent)
             self._apply_changes(connection, item)
             answers.append(self._number_records(connection, item, rows))
-        self._insert_rows(connection, rows)
+            call_ids.update([record.call_id for record in item.records if record.call_id is not None])
+        self._spend_or_raise(connection, spent)
+        if rows:
+            self._insert_rows(connection, rows)
         return answers
+
+    def _spend_or_raise(self, connection: Connection, spent: Counter[str]) -> None:
+        """Spend that many calls of each grant, and clear *spent*."""
+        for grant, calls in spent.items():
+            if not self._spend(connection, grant, calls):
+                raise _RefusedError
+        spent.clear()
 
     def _write_with_savepoints(self, connection: Connection, items: Sequence[Item]) -> list[Answer]:
         """Write each item behind a savepoint: a refused item gets its answer, and a failing one fails alone."""
@@ -268,9 +289,9 @@ class WriteConnection:
         return answers
 
     def _write_item(self, connection: Connection, item: Item) -> Answer:
-        attempts = self._find_attempts(connection, item)
-        if attempts:
-            return Answer(Status.EXISTS, revision=self._revision, found=attempts)
+        existing = self._answer_existing(connection, item)
+        if existing is not None:
+            return existing
         error = self._find_lost_lease(connection, item.records)
         if error is not None:
             return Answer(Status.FAILED, revision=self._revision, error=error)
@@ -283,14 +304,26 @@ class WriteConnection:
         self._insert_rows(connection, rows)
         return answer
 
+    def _answer_existing(self, connection: Connection, item: Item) -> Answer | None:
+        """Return the answer to an item that would repeat an attempt of a call, else None."""
+        attempts = self._find_attempts(connection, item)
+        return Answer(Status.EXISTS, revision=self._revision, found=attempts) if attempts else None
+
+    def _is_stale(self, item: Item) -> bool:
+        return item.revision is not None and item.revision != self._revision
+
     def _spend_or_refuse(self, connection: Connection, item: Item) -> Answer | None:
         """Spend a call of each grant of the item; return an answer if it is refused, else None."""
-        if item.revision is not None and item.revision != self._revision:
+        if self._is_stale(item):
             return Answer(Status.STALE, revision=self._revision)
         for grant in item.spend:
-            if connection.exec_driver_sql(self._statements.spend_use, (grant,)).rowcount != 1:
+            if not self._spend(connection, grant, 1):
                 return Answer(Status.EXHAUSTED, revision=self._revision, grant=grant)
         return None
+
+    def _spend(self, connection: Connection, grant: str, calls: int) -> bool:
+        """Spend calls of a grant; False where it has not that many, and none was spent."""
+        return connection.exec_driver_sql(self._statements.spend_uses, (calls, grant, calls)).rowcount == 1
 
     def _find_lost_lease(self, connection: Connection, records: Iterable[Record]) -> JournalError | None:
         """Return the error of records of a run that this process has open, and another process opened meanwhile."""
