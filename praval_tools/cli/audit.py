@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 import msgspec
-from attrs import evolve
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
@@ -203,6 +202,6 @@ def _shorten_arguments(text: EventText) -> str:
 def _write_row(time: str, seq: str, text: EventText, widths: dict[str, int]) -> None:
     """Print a line for a pipe or a file, its number first: nothing is cut but the arguments."""
     cells = [f"{seq:<{widths['seq']}}", f"{time:<20}"]
-    text = evolve(text, arguments=_shorten_arguments(text))
-    cells += [f"{sanitize_text(getattr(text, name)) or '-':<{widths[name]}}" for name in _MAX_COLUMN_WIDTHS]
+    values = {name: getattr(text, name) for name in _MAX_COLUMN_WIDTHS} | {"arguments": _shorten_arguments(text)}
+    cells += [f"{sanitize_text(value) or '-':<{widths[name]}}" for name, value in values.items()]
     sys.stdout.write("  ".join((*cells, sanitize_text(text.reason))).rstrip() + "\n")

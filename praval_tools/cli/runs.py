@@ -9,7 +9,6 @@ from typing import Literal
 
 import click
 import msgspec
-from attrs import asdict, frozen
 from rich.text import Text
 
 from praval_tools import ToolRegistry
@@ -172,8 +171,7 @@ ReplayAction = Literal["replays", "runs again", "stops"]
 _ACTION_STYLES: dict[ReplayAction, str] = {"replays": "green", "runs again": "yellow", "stops": "bold red"}
 
 
-@frozen
-class CallPreview:
+class CallPreview(msgspec.Struct, frozen=True):
     """
     What would happen to one recorded call if its run were opened now.
 
@@ -214,7 +212,7 @@ def replay_command(ctx: click.Context, run: str, *, dry: bool, as_json: bool) ->
     entries = Recording(run, "id", journal.store.read(run_id=run)).entries.values()
     previews = [_preview_call(entry, registry) for entry in entries if entry.status != "new"]
     if as_json:
-        print_json({"run_id": run, "calls": [asdict(preview) for preview in previews]})
+        print_json({"run_id": run, "calls": msgspec.to_builtins(previews)})
     else:
         _print_previews(run, previews)
     if any(preview.word == "stops" for preview in previews):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from attrs import frozen
-from msgspec.structs import replace
+import msgspec
 
 from praval_tools.access.events import AgentDeclared, AnyStateEvent, PolicyAdded, PolicyRemoved, ToolRegistered
 from praval_tools.access.records import AgentProfile
@@ -120,7 +119,7 @@ def _build_contribution(
 
 def _rename_listed_tools(profile: AgentProfile, names: Mapping[str, str]) -> AgentProfile:
     """Return the profile that a plugin requests for an agent, with the tools' names in the registry."""
-    return replace(profile, tools=tuple(names.get(tool, tool) for tool in profile.tools))
+    return msgspec.structs.replace(profile, tools=tuple(names.get(tool, tool) for tool in profile.tools))
 
 
 def _check_extension_clashes(
@@ -134,8 +133,7 @@ def _check_extension_clashes(
                 raise plugin.make_error("clash", f"{text}; uninstall one")
 
 
-@frozen
-class _Replacement:
+class _Replacement(msgspec.Struct, frozen=True):
     """
     Replaces what a plugin brought to a registry, inside `registry.change()`.
 

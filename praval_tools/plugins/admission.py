@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from attrs import field, frozen
-from msgspec.structs import replace
+import msgspec
 
 from praval_tools.config.plugins import PluginTable
 from praval_tools.errors import InvalidNameError
@@ -30,8 +29,7 @@ MAX_TOOLS: Final = 10_000
 REGISTER_TOOLS_HOOK: Final = "praval_tools_register_tools"
 
 
-@frozen(kw_only=True)
-class Admission:
+class Admission(msgspec.Struct, frozen=True, kw_only=True):
     """
     The tools of a plugin that may be registered.
 
@@ -45,7 +43,7 @@ class Admission:
     tools: tuple[AnyTool, ...] = ()
     withheld: tuple[str, ...] = ()
     requests: tuple[str, ...] = ()
-    registered_names: Mapping[str, str] = field(factory=dict)
+    registered_names: Mapping[str, str] = {}
 
 
 def extract_tools(plugin: InstalledPlugin, value: object) -> Iterator[AnyTool]:
@@ -145,7 +143,7 @@ def _admit_tool(plugin: InstalledPlugin, tool: AnyTool, table: PluginTable, kind
         tool,
         owned_by=table.owned_by or requested or plugin.principal,
         shared=tool.name in table.shared or (table.trust and metadata.shared),
-        source=replace(
+        source=msgspec.structs.replace(
             source, kind=kind, distribution=plugin.distribution, version=plugin.version, trusted=table.trust
         ),
     )

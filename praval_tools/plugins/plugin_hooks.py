@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from types import FunctionType, ModuleType
 from typing import Any, Final, TypeVar
 
-from attrs import frozen
-from msgspec.structs import replace
+import msgspec
 from pluggy import HookImpl
 
 from praval_tools.access.records import Principal
@@ -38,8 +37,7 @@ FailureReporter = Callable[[InstalledPlugin, str, BaseException], object]
 """Takes the plugin, the hook and the exception that it raised at run time."""
 
 
-@frozen(eq=False)
-class PluginHook:
+class PluginHook(msgspec.Struct, frozen=True, eq=False):
     """
     One hook of one plugin, called in the plugin's name with the parameters that its implementation takes.
 
@@ -139,8 +137,7 @@ def _format_signature(function: Callable[..., object]) -> str:
         return "(…)"
 
 
-@frozen(eq=False)
-class _CallHook:
+class _CallHook(msgspec.Struct, frozen=True, eq=False):
     """A hook that is called at calls, long after the plugin was loaded; its failures are reported."""
 
     hook: PluginHook
@@ -163,8 +160,7 @@ class _CallHook:
             return shorten_repr(answer)
 
 
-@frozen(eq=False)
-class ObserverHook(_CallHook):
+class ObserverHook(_CallHook, frozen=True, eq=False):
     """A hook that observes calls: what it raises is reported, and stops nothing."""
 
     def __call__(self, **arguments: object) -> None:
@@ -178,8 +174,7 @@ class ObserverHook(_CallHook):
             self._report(error)
 
 
-@frozen(eq=False)
-class ApprovalHook(_CallHook):
+class ApprovalHook(_CallHook, frozen=True, eq=False):
     """A hook that answers approval requests for a person: any unclear answer denies."""
 
     def __call__(self, **arguments: object) -> Allow | Deny | None:
@@ -198,8 +193,7 @@ class ApprovalHook(_CallHook):
             return Deny("the plugin that was asked failed", self.hook.plugin.principal)
 
 
-@frozen(eq=False)
-class AuthorizationHook(_CallHook):
+class AuthorizationHook(_CallHook, frozen=True, eq=False):
     """A hook that refuses calls, as a policy; where it fails, the call is refused."""
 
     def __call__(
@@ -234,4 +228,4 @@ def _to_plain_text(text: object) -> str:
 
 def _to_plain_answer(answer: AnswerT) -> AnswerT:
     """Return an answer whose texts have no class of their own."""
-    return replace(answer, **{name: _to_plain_text(getattr(answer, name)) for name in ("reason", "by")})
+    return msgspec.structs.replace(answer, **{name: _to_plain_text(getattr(answer, name)) for name in ("reason", "by")})

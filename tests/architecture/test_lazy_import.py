@@ -19,6 +19,7 @@ IMPORTS_BY_NAME = {"import_module", "__import__", "find_spec", "load", "resolve_
 IMPORTERS_OF_FOREIGN_MODULES = {
     "cli/app_option.py",  # the user's app
     "compat/praval/tools.py",  # the user's tool modules
+    "config_loading/functions.py",  # the module of a function that a file names
     "integrations/praval/praval_modules.py",  # Praval
     "lazy_import.py",
     "plugins/staging.py",  # a plugin's module
@@ -38,14 +39,23 @@ def find_imports_by_name(source: str) -> Iterator[tuple[str, str]]:
                 yield function, ast.unparse(node.args[0])
 
 
+def find_importers(source: str) -> Iterator[str]:
+    """Yield each mention of a function that imports by name, also where it is handed on instead of called."""
+    for node in ast.walk(ast.parse(source)):
+        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        if name in IMPORTS_BY_NAME - {"load"}:
+            yield name
+
+
 def find_violations(file: str, source: str) -> list[str]:
     """Return the imports by name in *source* that break the rule."""
-    return [
+    calls = [
         f"{file}: {function}({argument})"
         for function, argument in find_imports_by_name(source)
-        if (function != "load" and (file not in IMPORTERS_OF_FOREIGN_MODULES or "praval_tools" in argument))
+        if (function != "load" and "praval_tools" in argument)
         or (function == "load" and not argument.lstrip("f").strip("'").startswith(LAZY_MODULES))
     ]
+    return calls or [f"{file}: {name}" for name in find_importers(source) if file not in IMPORTERS_OF_FOREIGN_MODULES]
 
 
 def find_wrong_entries(entries: Sequence[str], sources: Iterable[str]) -> list[str]:
@@ -107,3 +117,11 @@ class TestLazyImports:
         """The check fails on each way to import an own module by name, also in modules that import foreign ones."""
         assert 1 == len(find_violations("cli/app_option.py", source))
         assert 1 == len(find_violations("access/rules.py", source))
+
+    @pytest.mark.parametrize(
+        "source", ["import_module(name)", "Context().run(import_module, name)", "partial(importlib.import_module, name)"]
+    )
+    def test_a_planted_importer_is_seen(self, source: str) -> None:
+        """So it does on a module that begins to import others by name, also by a function that it hands on."""
+        assert 1 == len(find_violations("access/rules.py", source))
+        assert [] == find_violations("cli/app_option.py", source)

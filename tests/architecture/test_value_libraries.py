@@ -8,7 +8,7 @@ import pytest
 from source_tree import PACKAGE, list_package_files, read_tree
 
 LIBRARIES = {"attrs", "msgspec"}
-MAX_MODULES_WITH_BOTH = 12
+MAX_MODULES_WITH_BOTH = 7
 """Modules that change values of both kinds, or read the fields of users' classes of both; goes down only."""
 
 

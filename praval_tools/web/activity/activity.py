@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -20,16 +18,12 @@ from praval_tools.journal.redaction.redactor import Redactor
 from praval_tools.journal.replay import Recording
 from praval_tools.journal.storage.protocol import Store
 from praval_tools.journal.stored_approvals import StoredApprovals
-from praval_tools.names import shorten_repr
+from praval_tools.schema import json_input
 from praval_tools.tools.decision import Allow, ApprovalAnswer, ApprovalRequest
 from praval_tools.web.activity.feed import Feed
 
 MAX_EDIT_LENGTH: Final = 8_000
 """Characters of arguments up to which a form shows all of them to be edited; of longer ones only changes are typed."""
-_MAX_NESTING: Final = 100
-_TEXTS: Final = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)  # always matches: no text is read twice
-_BRACKETS: Final = re.compile(r"[\[\]{}]")
-_SURROGATES: Final = re.compile("[\ud800-\udfff]")
 
 
 class StaleFormError(Exception):
@@ -149,43 +143,12 @@ def parse_json(text: str) -> object:
         ValueError: It is not JSON, or no store and no tool could take it: it names a key of an object twice, holds a
             number beyond those of floating point or half of a surrogate pair, or is nested too deeply.
     """
-
-    def reject_constant(name: str) -> None:
-        raise ValueError(f"{name} is not a JSON number")
-
-    def read_float(digits: str) -> float:
-        value = float(digits)
-        if not math.isfinite(value):
-            raise ValueError(f"the number {shorten_repr(digits)} is too large")
-        return value
-
-    def build_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        value = dict(pairs)
-        if len(value) < len(pairs):
-            raise ValueError("a key of an object is there twice")
-        return value
-
-    if _count_nesting(text) > _MAX_NESTING:
-        raise ValueError("it is nested too deeply")
-    value: object = json.loads(
-        text, parse_constant=reject_constant, parse_float=read_float, object_pairs_hook=build_object
-    )
-    if "\\u" in text and not _is_unicode(json.dumps(value, ensure_ascii=False)):
-        raise ValueError("a text holds half of a surrogate pair")
-    return value
-
-
-def _count_nesting(text: str) -> int:
-    """Return how deeply lists and objects are nested in JSON; what is in texts counts as well where it is not JSON."""
-    depth = deepest = 0
-    for bracket in _BRACKETS.findall(_TEXTS.sub("", text)):
-        depth += 1 if bracket in "[{" else -1
-        deepest = max(deepest, depth)
-    return deepest
-
-
-def _is_unicode(text: str) -> bool:
-    return _SURROGATES.search(text) is None
+    if not text.strip():
+        raise ValueError("it is empty")
+    try:
+        return json_input.parse_json(text)
+    except json_input.MalformedArgumentsError as error:
+        raise ValueError(f"it {error.problems[0].reason}") from None
 
 
 def write_json(value: object) -> str:
