@@ -15,6 +15,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
 
 from praval_tools.journal import open_journal
 from praval_tools.report.markup import Markup, build_element, escape_text
@@ -67,13 +68,15 @@ class PlainHost:
 class Server:
     """The views of one journal, served on loopback in a thread."""
 
+    style_sheets: tuple[tuple[str, str], ...] = (("praval_tools.report", "style.css"),)
+
     def __init__(self, journal: str | Path) -> None:
         self.journal, self.host = open_journal(journal), PlainHost()
         self.activity = Activity(self.journal)
         self.activity.index.catch_up()
         self.activity.start()
-        app = Starlette(routes=build_routes(self.activity, self.host))
-        app.add_route("/style.css", _show_style)
+        app = Starlette(routes=self.list_routes())
+        app.add_route("/style.css", self._show_style)
         self._socket = socket.socket()
         self._socket.bind(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
@@ -81,6 +84,14 @@ class Server:
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
+
+    def list_routes(self) -> list[Route]:
+        """Return the views."""
+        return [*build_routes(self.activity, self.host)]
+
+    async def _show_style(self, request: Request) -> Response:
+        sheets = ((files(package) / name).read_text("utf-8") for package, name in self.style_sheets)
+        return Response("\n".join((*sheets, _STYLE)), media_type="text/css")
 
     def _serve(self) -> None:
         asyncio.run(self._server.serve(sockets=[self._socket]))
@@ -92,11 +103,6 @@ class Server:
         self._socket.close()
         self.activity.close()
         self.journal.close()
-
-
-async def _show_style(request: Request) -> Response:
-    style = (files("praval_tools.report") / "style.css").read_text("utf-8")
-    return Response(style + _STYLE, media_type="text/css")
 
 
 @contextmanager

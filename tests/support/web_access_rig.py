@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-import socket
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from html import unescape
-from importlib.resources import files
 from pathlib import Path
 
 import httpx
-import uvicorn
-from activity_rig import PlainHost
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
+from activity_rig import Server
+from starlette.routing import Route
 
 from praval_tools import Agent, ToolCall, ToolRegistry
-from praval_tools.journal import open_journal
 from praval_tools.web.access.access import AccessReader
 from praval_tools.web.access.routes import build_routes
-from praval_tools.web.activity.activity import Activity
-from praval_tools.web.activity.routes import build_routes as build_activity_routes
 
 HOSTILE = '"><img src=x onerror=alert(1)><script>alert(1)</script>\u202e'
 HOSTILE_AGENT = '"><img src=x onerror=alert(1)>'
@@ -100,47 +91,21 @@ def fill_many(registry: ToolRegistry, agents: int, tools: int) -> None:
             )(work)  # fmt: skip
 
 
-class AccessServer:
-    """The views, served on loopback in a thread."""
+class AccessServer(Server):
+    """The views of access beside those of one journal."""
+
+    style_sheets = (*Server.style_sheets, ("praval_tools.web.access", "access.css"))
 
     def __init__(self, journal: str | Path, registry: ToolRegistry | None) -> None:
-        self.journal, self.host = open_journal(journal), PlainHost()
-        self.activity = Activity(self.journal)
-        self.activity.index.catch_up()
-        self.activity.start()
         self.registry = registry
-        routes = [*build_routes(AccessReader(self.activity, registry), self.host)]
-        app = Starlette(routes=[*routes, *build_activity_routes(self.activity, self.host)])
-        app.add_route("/style.css", show_style)
-        self._socket = socket.socket()
-        self._socket.bind(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
-        config = uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1, lifespan="off")
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
+        super().__init__(journal)
 
-    def _serve(self) -> None:
-        asyncio.run(self._server.serve(sockets=[self._socket]))
+    def list_routes(self) -> list[Route]:
+        return [*build_routes(AccessReader(self.activity, self.registry), self.host), *super().list_routes()]
 
     def open_client(self, user: str = "olga") -> httpx.Client:
         """Return a browser's cookies and no more."""
         return httpx.Client(base_url=self.url, cookies={"user": user}, timeout=60)
-
-    def close(self) -> None:
-        """Stop."""
-        self._server.should_exit = True
-        self._thread.join(30)
-        self._socket.close()
-        self.activity.close()
-        self.journal.close()
-
-
-async def show_style(request: Request) -> Response:
-    """Return the style sheets of reports and of the views."""
-    sheets = (("praval_tools.report", "style.css"), ("praval_tools.web.access", "access.css"))
-    text = "\n".join((files(package) / name).read_text("utf-8") for package, name in sheets)
-    return Response(f"{text}\nmain {{ max-width: 90rem; padding-top: 0; }}", media_type="text/css")
 
 
 @contextmanager

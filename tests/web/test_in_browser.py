@@ -4,38 +4,27 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from activity_rig import Server, serve_journal
+from browser_rig import needs_chromium, open_page, press_until
 
 from praval_tools import ToolCall, ToolRegistry
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser
 
-playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="Chromium is not installed: apt-get install chromium")
+pytestmark = needs_chromium
 
 DRIVER = Path(__file__).parents[1] / "support" / "approval_driver.py"
 HOSTILE = '"><img src=x onerror=alert(1)><script>alert(1)</script>\u202e'
 FOLLOWS = "text=Live: follows what happens."
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Chromium, without its sandbox, which the user root cannot use."""
-    with playwright_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -43,20 +32,6 @@ def server(tmp_path: Path) -> Iterator[Server]:
     """A server over an empty journal."""
     with serve_journal(tmp_path / "runs.db") as server:
         yield server
-
-
-@contextmanager
-def _open_page(browser: Browser, server: Server, user: str = "olga", **options: Any) -> Iterator[Page]:
-    """Open a page of a user of its own; at the end nothing was said on its console."""
-    context = browser.new_context(**options)
-    context.add_cookies([{"name": "user", "value": user, "url": server.url}])
-    page, problems = context.new_page(), list[str]()
-    page.on("console", lambda message: problems.append(message.text))
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("dialog", lambda dialog: problems.append(dialog.message))
-    yield page
-    context.close()
-    assert [] == problems
 
 
 @contextmanager
@@ -72,16 +47,16 @@ class TestApprovals:
         self, browser: Browser, server: Server, tmp_path: Path
     ) -> None:
         """It appears by itself, the process goes on, and it disappears from the page of a second operator."""
-        with _open_page(browser, server) as page, _open_page(browser, server, "pia") as other:
+        with open_page(browser, server) as page, open_page(browser, server, "pia") as other:
             for each in (page, other):
                 each.goto(f"{server.url}/approvals")
                 each.locator(FOLLOWS).wait_for()
             with _waiting_process(tmp_path) as process:
                 for each in (page, other):
                     each.get_by_role("button", name="Approve").wait_for()
-                _press_until(page, "reason", "name")
+                press_until(page, "element.name === 'reason'")
                 page.keyboard.type("typed")
-                _press_until(page, "allow", "value")
+                press_until(page, "element.value === 'allow'")
                 page.keyboard.press("Enter")
                 page.get_by_text("Approved.").wait_for()
                 out, _ = process.communicate(timeout=60)
@@ -100,7 +75,7 @@ class TestApprovals:
                 return number
 
             registry.execute(ToolCall("a", "zap", {"number": 1}, "ann"))
-            with _open_page(browser, server) as page, _open_page(browser, server, "pia") as other:
+            with open_page(browser, server) as page, open_page(browser, server, "pia") as other:
                 page.goto(f"{server.url}/approvals")
                 other.goto(f"{server.url}/approvals")
                 page.locator(FOLLOWS).wait_for()
@@ -112,22 +87,13 @@ class TestApprovals:
         assert 1 == len(list(server.journal.events(type="approval_answered")))
 
 
-def _press_until(page: Page, value: str, attribute: str) -> None:
-    """Press the tabulator until something has the focus whose attribute has this value."""
-    for _ in range(60):
-        page.keyboard.press("Tab")
-        if page.evaluate(f"document.activeElement.{attribute}") == value:
-            return
-    raise AssertionError(f"nothing with {attribute} {value} takes the focus")
-
-
 class TestLiveCalls:
     def test_calls_of_another_writer_appear(self, browser: Browser, server: Server) -> None:
         """On the page of all calls, and on that of their run."""
         with (
             ToolRegistry(journal=server.journal.name) as registry,
-            _open_page(browser, server) as page,
-            _open_page(browser, server) as run_page,
+            open_page(browser, server) as page,
+            open_page(browser, server) as run_page,
         ):
 
             @registry.tool("add", owned_by="ann")
@@ -148,7 +114,7 @@ class TestLiveCalls:
 
     def test_a_session_that_is_over_is_said(self, browser: Browser, server: Server) -> None:
         """The stream ends, and is not opened again."""
-        with _open_page(browser, server) as page:
+        with open_page(browser, server) as page:
             page.goto(f"{server.url}/calls")
             page.locator(FOLLOWS).wait_for()
             server.host.ended_sessions.add("olga")
@@ -175,7 +141,7 @@ class TestLayout:
                     registry.execute(ToolCall(None, "echo", {"text": text}, "ann"))
                     registry.execute(ToolCall(None, HOSTILE, {"text": text}, HOSTILE))
         size = {"width": width, "height": 900}
-        with _open_page(browser, server, viewport=size, color_scheme=scheme) as page:
+        with open_page(browser, server, viewport=size, color_scheme=scheme) as page:
             for path in ("/calls", "/runs", "/runs/show?id=r", "/approvals", "/doubts", "/audit", "/statistics"):
                 page.goto(server.url + path)
                 overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"

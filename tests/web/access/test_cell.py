@@ -8,7 +8,7 @@ import csv
 import io
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from html import escape
 from pathlib import Path
@@ -23,28 +23,6 @@ from praval_tools import ToolRegistry
 from praval_tools.report.event_text import describe_event
 
 CELL = "/matrix/cell?agent=intern&tool=pay"
-
-
-@pytest.fixture
-def registry(tmp_path: Path) -> Iterator[ToolRegistry]:
-    """A typical program."""
-    with ToolRegistry(journal=tmp_path / "runs.db") as registry:
-        fill_registry(registry)
-        yield registry
-
-
-@pytest.fixture
-def server(registry: ToolRegistry, tmp_path: Path) -> Iterator[AccessServer]:
-    """Its server."""
-    with serve_access(tmp_path / "runs.db", registry) as server:
-        yield server
-
-
-@pytest.fixture
-def client(server: AccessServer) -> Iterator[httpx.Client]:
-    """An operator's client."""
-    with server.open_client() as client:
-        yield client
 
 
 def send(client: httpx.Client, change: str, url: str = CELL, **fields: str) -> httpx.Response:

@@ -4,67 +4,26 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from web_access_rig import AccessServer, fill_grants, fill_registry, serve_access
+from browser_rig import needs_chromium, open_page
+from web_access_rig import AccessServer, fill_grants
 
 from praval_tools import ToolRegistry
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="Chromium is not installed: apt-get install chromium")
+pytestmark = needs_chromium
 
 PAGES = (
     "/matrix", "/matrix/cell?agent=intern&tool=pay", "/tools", "/tools/show?name=hostile", "/agents",
     "/agents/show?name=clerk", "/graph", "/grants?state=all",
 )  # fmt: skip
 NARROW = {"width": 375, "height": 800}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Chromium, without its sandbox, which the user root cannot use."""
-    with playwright_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def registry(tmp_path: Path) -> Iterator[ToolRegistry]:
-    """A typical program."""
-    with ToolRegistry(journal=tmp_path / "runs.db") as registry:
-        fill_registry(registry)
-        yield registry
-
-
-@pytest.fixture
-def server(registry: ToolRegistry, tmp_path: Path) -> Iterator[AccessServer]:
-    """Its server."""
-    with serve_access(tmp_path / "runs.db", registry) as server:
-        yield server
-
-
-@contextmanager
-def open_page(browser: Browser, server: AccessServer, user: str = "olga", **options: Any) -> Iterator[Page]:
-    """Open a page of a user of its own; at the end nothing was said on its console."""
-    context = browser.new_context(**options)
-    context.add_cookies([{"name": "user", "value": user, "url": server.url}])
-    page, problems = context.new_page(), list[str]()
-    page.on("console", lambda message: problems.append(message.text))
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("dialog", lambda dialog: problems.append(dialog.message))
-    yield page
-    context.close()
-    assert [] == problems
 
 
 class TestNarrow:

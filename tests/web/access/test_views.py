@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from pathlib import Path
@@ -13,22 +12,11 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from web_access_rig import HOSTILE_AGENT, fill_grants, fill_many, fill_registry, serve_access
+from web_access_rig import HOSTILE_AGENT, fill_many, fill_registry, serve_access
 
 from praval_tools import ToolRegistry
 
 PAGES = ("/tools", "/tools/show?name=pay", "/agents", "/agents/show?name=intern", "/graph", "/grants")
-
-
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    """A client of a server of a program with grants of every state, and some calls."""
-    path = tmp_path_factory.mktemp("journal") / "runs.db"
-    with ToolRegistry(journal=path) as registry:
-        fill_registry(registry)
-        fill_grants(registry)
-        with serve_access(path, registry) as server, server.open_client() as client:
-            yield client
 
 
 def list_heads(text: str) -> list[str]:
@@ -39,9 +27,9 @@ def list_heads(text: str) -> list[str]:
 
 class TestEveryView:
     @pytest.mark.parametrize("page", PAGES)
-    def test_tables_have_captions_and_scopes(self, client: httpx.Client, page: str) -> None:
+    def test_tables_have_captions_and_scopes(self, reader: httpx.Client, page: str) -> None:
         """Of tables with heads of columns; those of facts have heads of rows."""
-        text = client.get(page).text
+        text = reader.get(page).text
         assert 1 <= text.count("<table")
         assert text.count("<caption") == text.count("<thead")
         assert not re.search(r"<th(?![^>]*scope)[^>]*>", text.replace("<thead", "<x"))
@@ -51,14 +39,14 @@ class TestEveryView:
     @pytest.mark.parametrize(
         "page", [*PAGES, "/tools/show?name=hostile", f"/agents/show?name={quote(HOSTILE_AGENT)}", "/grants?state=all"]
     )
-    def test_no_name_or_text_is_markup(self, client: httpx.Client, page: str) -> None:
+    def test_no_name_or_text_is_markup(self, reader: httpx.Client, page: str) -> None:
         """Nor a character that turns the direction of what follows."""
-        answer = client.get(page)
+        answer = reader.get(page)
         assert 200 == answer.status_code
         assert "<script>alert" not in answer.text and "<img" not in answer.text and "\u202e" not in answer.text
 
     @pytest.mark.parametrize("page", PAGES)
-    def test_a_journal_alone_says_what_is_missing(self, client: httpx.Client, tmp_path: Path, page: str) -> None:
+    def test_a_journal_alone_says_what_is_missing(self, reader: httpx.Client, tmp_path: Path, page: str) -> None:
         """Nothing fails without a program."""
         with serve_access(tmp_path / "runs.db") as server, server.open_client() as other:
             answer = other.get(page)
@@ -71,55 +59,55 @@ class TestTools:
         ("query", "tools"),
         [("owner=clerk", ["pay", "secret_plan", "long_text"]), ("risk=high", ["pay"]), ("tag=none", [])],
     )
-    def test_they_are_filtered(self, client: httpx.Client, query: str, tools: list[str]) -> None:
+    def test_they_are_filtered(self, reader: httpx.Client, query: str, tools: list[str]) -> None:
         """As in the matrix."""
-        assert tools == list_heads(client.get(f"/tools?{query}").text)
+        assert tools == list_heads(reader.get(f"/tools?{query}").text)
 
-    def test_one_tool(self, client: httpx.Client) -> None:
+    def test_one_tool(self, reader: httpx.Client) -> None:
         """Schema, source, fingerprint, who may call it, use, outcomes, durations."""
-        page = unescape(client.get("/tools/show?name=pay").text)
+        page = unescape(reader.get("/tools/show?name=pay").text)
         for text in ('"amount"', "fingerprint", "code: ", "may call", "granted", "By agent", "Durations", "slowest"):
             assert text in page
         assert "3 agents of 4." in page
 
-    def test_a_long_description_is_cut_and_all_there(self, client: httpx.Client) -> None:
+    def test_a_long_description_is_cut_and_all_there(self, reader: httpx.Client) -> None:
         """A megabyte does not make the page long."""
-        page = client.get("/tools/show?name=long_text").text
+        page = reader.get("/tools/show?name=long_text").text
         assert len(page) < 30_000 and "/tools/schema?name=long_text" in page
-        assert len(client.get("/tools").text) < 60_000
-        answer = client.get("/tools/schema?name=long_text")
+        assert len(reader.get("/tools").text) < 60_000
+        answer = reader.get("/tools/schema?name=long_text")
         assert answer.headers["content-type"].startswith("text/plain") and "x" * 1_000_000 in answer.text
 
-    def test_an_unknown_tool_is_not_found(self, client: httpx.Client) -> None:
+    def test_an_unknown_tool_is_not_found(self, reader: httpx.Client) -> None:
         """Similar names are proposed."""
-        answer = client.get("/tools/show?name=payy")
+        answer = reader.get("/tools/show?name=payy")
         assert 404 == answer.status_code and "/tools/show?name=pay" in answer.text
-        assert 404 == client.get("/tools/schema?name=payy").status_code
+        assert 404 == reader.get("/tools/schema?name=payy").status_code
 
 
 class TestAgents:
-    def test_the_list_counts_what_each_may_call(self, client: httpx.Client) -> None:
+    def test_the_list_counts_what_each_may_call(self, reader: httpx.Client) -> None:
         """By the same rules as a call."""
-        page = client.get("/agents?agent=analyst").text
+        page = reader.get("/agents?agent=analyst").text
         assert ["analyst"] == list_heads(page)
         assert '<td class="number" data-label="may call">3</td>' in page
 
-    def test_one_agent(self, client: httpx.Client) -> None:
+    def test_one_agent(self, reader: httpx.Client) -> None:
         """What it is, and the rule for each tool that it could be given."""
-        page = unescape(client.get("/agents/show?name=intern").text)
+        page = unescape(reader.get("/agents/show?name=intern").text)
         for text in ("declared", "granted", "shared", "By tool", "Its grants"):
             assert text in page
 
-    def test_a_wrong_name_is_not_found(self, client: httpx.Client) -> None:
+    def test_a_wrong_name_is_not_found(self, reader: httpx.Client) -> None:
         """It is not a name of an agent."""
-        assert 404 == client.get("/agents/show?name=a:b").status_code
-        assert 200 == client.get("/agents/show?name=nobody").status_code
+        assert 404 == reader.get("/agents/show?name=a:b").status_code
+        assert 200 == reader.get("/agents/show?name=nobody").status_code
 
 
 class TestGraph:
-    def test_the_picture_and_the_table_say_the_same(self, client: httpx.Client) -> None:
+    def test_the_picture_and_the_table_say_the_same(self, reader: httpx.Client) -> None:
         """Owners, who owned before, who may call."""
-        page = client.get("/graph?name=clock").text
+        page = reader.get("/graph?name=clock").text
         assert "<svg" in page and 'role="img"' in page
         assert ["clock"] == list_heads(page)
         assert "/agents/show?name=clerk" in page
@@ -128,8 +116,8 @@ class TestGraph:
         """A picture holds a part of many."""
         with ToolRegistry(journal=tmp_path / "runs.db") as registry:
             fill_many(registry, 60, 200)
-            with serve_access(tmp_path / "runs.db", registry) as server, server.open_client() as client:
-                page = client.get("/graph?start=24").text
+            with serve_access(tmp_path / "runs.db", registry) as server, server.open_client() as reader:
+                page = reader.get("/graph?start=24").text
         assert "Tools 25 to 48 of 200." in page and "Of 60 agents 24 are shown" in page
         assert len(page) < 400_000
 
@@ -148,17 +136,17 @@ class TestGrants:
             ("nonsense", {"two", "unused", "soon"}),
         ],
     )
-    def test_they_are_shown_by_state(self, client: httpx.Client, state: str, reasons: set[str]) -> None:
+    def test_they_are_shown_by_state(self, reader: httpx.Client, state: str, reasons: set[str]) -> None:
         """What is left of each, and why it was given."""
-        page = client.get(f"/grants?state={state}").text
+        page = reader.get(f"/grants?state={state}").text
         rows = re.findall(r"<tr><th scope=\"row\".*?</tr>", page, re.DOTALL)
         found = {unescape(re.findall(r'<td class="long" data-label="why"[^>]*>([^<]*)</td>', row)[0]) for row in rows}
         assert reasons == found
 
-    def test_they_are_filtered(self, client: httpx.Client) -> None:
+    def test_they_are_filtered(self, reader: httpx.Client) -> None:
         """By agent and tool."""
-        assert 1 == len(list_heads(client.get("/grants?agent=intern&tool=pay").text))
-        assert [] == list_heads(client.get("/grants?agent=nobody").text)
+        assert 1 == len(list_heads(reader.get("/grants?agent=intern&tool=pay").text))
+        assert [] == list_heads(reader.get("/grants?agent=nobody").text)
 
     def test_the_latest_comes_first_also_after_a_restart(self, tmp_path: Path) -> None:
         """What a journal restores has no order of its own."""
@@ -168,8 +156,8 @@ class TestGrants:
                 registry.grant("csv_parse" if reason == "second" else "pay", "intern", reason=reason)
         with ToolRegistry(journal=tmp_path / "runs.db") as registry:
             fill_registry(registry)
-            with serve_access(tmp_path / "runs.db", registry) as server, server.open_client() as client:
-                page = client.get("/grants").text
+            with serve_access(tmp_path / "runs.db", registry) as server, server.open_client() as reader:
+                page = reader.get("/grants").text
         assert ["third", "second", "first"] == re.findall(r">(first|second|third)<", page)
 
     def test_a_journal_alone_shows_what_it_holds(self, tmp_path: Path) -> None:
@@ -178,6 +166,6 @@ class TestGrants:
             fill_registry(registry)
             registry.grant("pay", "intern", max_calls=2)
             registry.grant("csv_parse", "intern", expires=datetime.now(UTC) + timedelta(milliseconds=1))
-        with serve_access(tmp_path / "runs.db") as server, server.open_client() as client:
-            assert "2 of 2" in client.get("/grants?state=waiting").text
-            assert 1 == len(list_heads(client.get("/grants?state=expired").text))
+        with serve_access(tmp_path / "runs.db") as server, server.open_client() as reader:
+            assert "2 of 2" in reader.get("/grants?state=waiting").text
+            assert 1 == len(list_heads(reader.get("/grants?state=expired").text))

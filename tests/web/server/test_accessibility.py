@@ -5,13 +5,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from browser_rig import needs_chromium
 from operator_page_rig import PageServer, serve_page
 from store_rig import make_database
 from web_access_rig import fill_grants, fill_registry
@@ -21,10 +21,8 @@ from praval_tools import ToolCall, ToolRegistry
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext
 
-playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 axe = pytest.importorskip("axe_playwright_python", reason="axe-playwright-python, which brings axe-core, is missing")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="Chromium is not installed: apt-get install chromium")
+pytestmark = needs_chromium
 
 PAGES = (
     "/", "/calls", "/runs", "/runs/show?id=night", "/approvals", "/doubts", "/audit", "/statistics", "/matrix",
@@ -32,15 +30,6 @@ PAGES = (
     "/graph", "/grants?state=all", "/advice?days=7", "/nowhere",
 )  # fmt: skip
 SERIOUS = ("serious", "critical")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Chromium, without its sandbox, which the user root cannot use."""
-    with playwright_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])

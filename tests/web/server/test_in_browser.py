@@ -4,16 +4,15 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+from browser_rig import needs_chromium, open_page, press_until
 from operator_page_rig import HOSTILE, PageServer, serve_page
 
 from praval_tools import ToolCall, ToolRegistry
@@ -21,22 +20,11 @@ from praval_tools import ToolCall, ToolRegistry
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="Chromium is not installed: apt-get install chromium")
+pytestmark = needs_chromium
 
 DRIVER = Path(__file__).parents[2] / "support" / "approval_driver.py"
 FOLLOWS = "text=Live: follows what happens."
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Chromium, without its sandbox, which the user root cannot use."""
-    with playwright_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -44,19 +32,6 @@ def server(tmp_path: Path) -> Iterator[PageServer]:
     """A page over an empty journal."""
     with serve_page(tmp_path / "runs.db") as server:
         yield server
-
-
-@contextmanager
-def _open_page(browser: Browser, **options: Any) -> Iterator[Page]:
-    """Open a page in a browser of its own; at the end nothing was said on its console: no policy was violated."""
-    context = browser.new_context(**options)
-    page, problems = context.new_page(), list[str]()
-    page.on("console", lambda message: problems.append(message.text))
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("dialog", lambda dialog: problems.append(dialog.message))
-    yield page
-    context.close()
-    assert [] == problems
 
 
 def _log_in(page: Page, server: PageServer, path: str = "/") -> None:
@@ -67,24 +42,13 @@ def _log_in(page: Page, server: PageServer, path: str = "/") -> None:
     page.wait_for_url(server.url + path)
 
 
-def _press_until(page: Page, expression: str) -> None:
-    """Press the tabulator until this is true of what has the focus; the focus is seen all the time."""
-    for _ in range(60):
-        page.keyboard.press("Tab")
-        style = "getComputedStyle(document.activeElement).outlineStyle"
-        assert "none" != page.evaluate(style), page.evaluate("document.activeElement.outerHTML")
-        if page.evaluate(f"(element => {expression})(document.activeElement)"):
-            return
-    raise AssertionError(f"nothing with {expression} takes the focus")
-
-
 class TestKeyboard:
     def test_an_operator_logs_in_and_approves_what_waits(
         self, browser: Browser, server: PageServer, tmp_path: Path
     ) -> None:
         """From the form to the approval without a mouse; the process that waits goes on, and the journal says who."""
         arguments = [sys.executable, str(DRIVER), "wait", str(tmp_path), "r1"]
-        with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process, _open_page(browser) as page:
+        with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process, open_page(browser) as page:
             assert process.stdout is not None
             assert process.stdout.readline().startswith("asked")
             _log_in(page, server)
@@ -93,21 +57,21 @@ class TestKeyboard:
             assert "Skip to the content" == page.evaluate("document.activeElement.textContent")
             page.keyboard.press("Enter")
             assert "content" == page.evaluate("document.activeElement.id")
-            _press_until(page, "element.getAttribute('href') === '/approvals'")
+            press_until(page, "element.getAttribute('href') === '/approvals'")
             page.keyboard.press("Enter")
             page.locator(FOLLOWS).wait_for()
-            _press_until(page, "element.value === 'allow'")
+            press_until(page, "element.value === 'allow'")
             page.keyboard.press("Enter")
             page.get_by_text("Approved.").wait_for()
             out, _ = process.communicate(timeout=60)
-            _press_until(page, "element.textContent === 'Log out'")
+            press_until(page, "element.textContent === 'Log out'")
             page.keyboard.press("Enter")
             page.get_by_text("You are logged out.").wait_for()
         assert "answered by olga\nok" in out
 
     def test_a_session_that_is_over_leads_back_to_its_page(self, browser: Browser, server: PageServer) -> None:
         """Through the log-in, also where a link was followed."""
-        with _open_page(browser) as page:
+        with open_page(browser) as page:
             _log_in(page, server)
             page.locator(FOLLOWS).wait_for()
             server.clock.go_on(timedelta(hours=2))
@@ -120,7 +84,7 @@ class TestKeyboard:
 
     def test_the_start_follows_what_happens(self, browser: Browser, server: PageServer) -> None:
         """A call that waits appears by itself."""
-        with ToolRegistry(journal=server.journal.name) as registry, _open_page(browser) as page:
+        with ToolRegistry(journal=server.journal.name) as registry, open_page(browser) as page:
 
             @registry.tool("pay", owned_by="ann", requires_approval=True)
             def pay(to: str) -> str:
@@ -141,7 +105,7 @@ class TestLayout:
         with ToolRegistry(journal=server.journal.name) as registry:
             registry.tool("ask_for_a_long_name", shared=True, requires_approval=True, description="Ask.")(lambda: 1)
             registry.execute(ToolCall("x", "ask_for_a_long_name", {}, "ann"))
-        with _open_page(browser, viewport={"width": 375, "height": 700}) as page:
+        with open_page(browser, viewport={"width": 375, "height": 700}) as page:
             _log_in(page, server)
             cell = page.locator("#live-requests td[data-label=tool]")
             assert "ask_for_a_long_name" == cell.inner_text()
@@ -170,7 +134,7 @@ class TestLayout:
                     registry.execute(ToolCall(None, "echo", {"text": text}, "ann"))
                     registry.execute(ToolCall(None, HOSTILE, {"text": text}, HOSTILE))
         size = {"width": width, "height": 900}
-        with _open_page(browser, viewport=size, color_scheme=scheme) as page:
+        with open_page(browser, viewport=size, color_scheme=scheme) as page:
             page.goto(f"{server.url}/login?why=out")
             assert 0 == page.evaluate(OVERFLOW)
             page.locator("#token:focus").wait_for()
