@@ -119,7 +119,8 @@ class TestLazyImports:
         assert 1 == len(find_violations("access/rules.py", source))
 
     @pytest.mark.parametrize(
-        "source", ["import_module(name)", "Context().run(import_module, name)", "partial(importlib.import_module, name)"]
+        "source",
+        ["import_module(name)", "Context().run(import_module, name)", "partial(importlib.import_module, name)"],
     )
     def test_a_planted_importer_is_seen(self, source: str) -> None:
         """So it does on a module that begins to import others by name, also by a function that it hands on."""
