@@ -126,7 +126,7 @@ def load_registry(spec: str) -> ToolRegistry:
         raise UsageError(f"--app takes a module, not a file: --app {dotted}{':' + path if path else ''}")
     module = _import_app_module(name)
     if not path:
-        return get_tool_registry()
+        return _get_filled_default(module)
     value: object = module
     for part in path.split("."):
         if not hasattr(value, part):
@@ -134,6 +134,18 @@ def load_registry(spec: str) -> ToolRegistry:
             raise UsageError(f"Module {name!r} has no {path!r}.{fix}")
         value = getattr(value, part)
     return _resolve_registry(spec, value)
+
+
+def _get_filled_default(module: ModuleType) -> ToolRegistry:
+    registry = get_tool_registry()
+    state = get_runtime(registry).access_store.state
+    if registry.journal is None and not state.tools and not state.profiles:
+        for attribute, value in vars(module).items():
+            if isinstance(value, ToolRegistry) and value is not registry:
+                name = module.__name__
+                fix = f"it has one of its own: --app {name}:{attribute}"
+                raise UsageError(f"Module {name!r} declares nothing in the default registry; {fix}.")
+    return registry
 
 
 def add_working_folder() -> None:

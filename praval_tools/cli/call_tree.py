@@ -75,7 +75,8 @@ def _render_mark(call: RecordedCall, glyphs: Glyphs) -> Text:
 
 def _render_state(call: RecordedCall) -> Text:
     if call.in_doubt:
-        return Text(f"in doubt ({call.outcome.value})" if call.outcome else "in doubt", style="bold red")
+        how = "" if call.outcome in (None, Outcome.IN_DOUBT) else f" ({call.outcome.value})"
+        return Text(f"in doubt{how}", style="bold red")
     if call.outcome is None:
         return Text("may run again", style="yellow")
     return Text(call.outcome.value, style="" if call.outcome is Outcome.OK else "red")

@@ -196,9 +196,9 @@ class ReplayEntry(msgspec.Struct, eq=False):
         return self._status or "new"
 
     def mark_started(self, record: Record) -> None:
-        """Apply the record of its start."""
+        """Apply the record of its start: how it ended before, such as by waiting for an approval, says nothing of it."""
         self._count_attempt(record)
-        self.start, self._status = record, "doubt"
+        self.start, self.end, self._status = record, None, "doubt"
 
     def mark_ended(self, record: Record, outcome: Outcome) -> None:
         """Apply the record of its end, or of a refusal, which says nothing of a call that an earlier process began."""

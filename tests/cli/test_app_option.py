@@ -49,6 +49,22 @@ class TestFindingTheRegistry:
         with isolated_registry():
             assert run("list", "--app", name)[1].split()[-4:] == ["hello", "-", "-", "Greet."]
 
+    def test_module_alone_with_a_registry_of_its_own(self, run: Run, app: App) -> None:
+        """
+        A module that fills no default registry but one of its own: the option that names it, not an empty list.
+
+        One that uses the default registry, too, is taken at its word.
+        """
+        own = app("from praval_tools import ToolRegistry\nbank = ToolRegistry()")
+        both = app("from praval_tools import Agent, ToolRegistry\nbank = ToolRegistry()\nAgent('a')")
+
+        with isolated_registry():
+            assert run("list", "--app", own) == (
+                2, "", f"Error: Module {own!r} declares nothing in the default registry; it has one of its own: "
+                f"--app {own}:bank.\n",
+            )  # fmt: skip
+            assert run("list", "--app", both)[0] == 0
+
     @pytest.mark.parametrize(
         ("spec", "code", "text"),
         [

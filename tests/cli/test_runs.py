@@ -15,6 +15,23 @@ from cli_rig import ENV, App, Run, app, run  # noqa: F401
 
 from praval_tools.journal import open_journal
 
+APPROVED = """
+import os
+from praval_tools import Allow, ToolCall, ToolRegistry
+
+registry = ToolRegistry(journal="work.db")
+
+@registry.tool("pay", owned_by="clerk", requires_approval=True)
+def pay(to: str) -> str:
+    os._exit(9)
+
+call = ToolCall("call-1", "pay", {"to": "ann"}, agent="clerk")
+with registry.run("rent"):
+    registry.execute(call)
+    registry.approvals.answer("call-1", Allow(by="eve"))
+    registry.execute(call)
+"""
+
 
 class TestRuns:
     def test_list(self, run: Run, app: App) -> None:
@@ -60,6 +77,20 @@ class TestRuns:
         assert lines[7].split()[0] == doubtful
         assert "[red]no \\x1b[31m such" in out and "\x1b" not in out
         assert f"praval-tools runs resolve half {doubtful} --result JSON | --error TEXT | --rerun" in out
+
+    def test_a_call_that_was_approved_and_then_interrupted(self, run: Run, app: App) -> None:
+        """
+        It is in doubt, and nothing says any more that it waits for an approval and did not run.
+
+        Who reads that might let it run a second time.
+        """
+        name = app(APPROVED)
+        assert subprocess.run([sys.executable, f"{name}.py"], env=ENV, timeout=60).returncode == 9
+
+        (shown,) = json.loads(run("runs", "show", "rent", "--json", *JOURNAL)[1])["calls"]
+        assert (shown["in_doubt"], shown["outcome"], shown["error"], shown["ended"]) == (True, None, None, None)
+        out = run("runs", "show", "rent", *JOURNAL)[1]
+        assert " in doubt " in out and "approval" not in out and "did not run" not in out
 
     def test_show_as_json(self, run: Run, app: App) -> None:
         """
