@@ -196,7 +196,7 @@ class ReplayEntry(msgspec.Struct, eq=False):
         return self._status or "new"
 
     def mark_started(self, record: Record) -> None:
-        """Apply the record of its start: how it ended before, such as by waiting for an approval, says nothing of it."""
+        """Apply the record of its start; an end before it, such as a wait for an approval, says nothing of it."""
         self._count_attempt(record)
         self.start, self.end, self._status = record, None, "doubt"
 
