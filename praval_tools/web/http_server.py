@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+import h11
 import uvicorn
 from attrs import frozen
 from starlette.types import ASGIApp
@@ -22,14 +23,17 @@ GRACE_SECONDS: Final = 3
 
 _MAX_OPEN_FILES: Final = 65_536
 MAX_WAITING_CONNECTIONS: Final = 1_000
+_MAX_ACCEPTED_AT_ONCE: Final = 100
+"""How many connections are taken before the first of those that wait too long are dropped."""
 
 
 class WaitingConnections:
     """
-    The connections of one server that wait for a request, those that have waited longest first.
+    The connections of one server that wait for their clients, those that have waited longest first.
 
-    Whoever can reach the port can open them, with or without a token: where there are too many, the one that has waited
-    longest is dropped, so that nobody keeps others out by holding connections.
+    A client has to send a request or the rest of one, or to read its answer. Whoever can reach the port can leave that
+    undone, with or without a token: where there are too many such connections, the one that has waited longest is
+    dropped, so that nobody keeps others out by holding connections.
 
     Args:
         limit: How many may wait at once.
@@ -40,9 +44,8 @@ class WaitingConnections:
         self._transports: dict[object, asyncio.Transport] = {}
 
     def add(self, connection: object, transport: asyncio.Transport) -> None:
-        """Let a connection wait, from now on."""
-        self._transports.pop(connection, None)
-        self._transports[connection] = transport
+        """Let a connection wait, from now on unless it does so already."""
+        self._transports.setdefault(connection, transport)
         if len(self._transports) > self._limit:
             self._transports.pop(next(iter(self._transports))).abort()
 
@@ -69,6 +72,7 @@ class TimedProtocol(H11Protocol):
 
     _head_timer: asyncio.TimerHandle | None = None
     _read_timer: asyncio.TimerHandle | None = None
+    _is_unread = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         connection: socket.socket = transport.get_extra_info("socket")
@@ -78,8 +82,7 @@ class TimedProtocol(H11Protocol):
 
     def handle_events(self) -> None:
         super().handle_events()
-        if not self._is_waiting():
-            self.waiting.remove(self)
+        self._note_waiting()
 
     def send_400_response(self, msg: str) -> None:
         if self.cycle is not None:  # what the application says of a request that breaks off has no place to go
@@ -99,11 +102,15 @@ class TimedProtocol(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
+        self._is_unread = True
+        self._note_waiting()
         waiting = self.transport.get_write_buffer_size()
         self._read_timer = _call_later(self.read_seconds, lambda: self._check_reading(waiting))
 
     def resume_writing(self) -> None:
         super().resume_writing()
+        self._is_unread = False
+        self._note_waiting()
         if self._read_timer is not None:
             self._read_timer.cancel()
 
@@ -111,14 +118,20 @@ class TimedProtocol(H11Protocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
         self._head_timer = _call_later(self.head_seconds, self._close_if_silent)
-        if self._is_waiting():  # and not served already, where requests come one upon another
-            self.waiting.add(self, self.transport)
+        self._note_waiting()
 
-    def _is_waiting(self) -> bool:
-        return self.cycle is None or self.cycle.response_complete
+    def _note_waiting(self) -> None:
+        """Note whether it is the client's turn: to send a request, the rest of one, or to read the answer."""
+        if not self._is_served() or self.conn.their_state is h11.SEND_BODY or self._is_unread:
+            self.waiting.add(self, self.transport)
+        else:
+            self.waiting.remove(self)
+
+    def _is_served(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
 
     def _close_if_silent(self) -> None:
-        if self._is_waiting():
+        if not self._is_served():
             self.transport.close()
 
     def _check_reading(self, waiting: int) -> None:
@@ -158,8 +171,8 @@ def make_http_server(
 
     Args:
         application: What it serves.
-        max_waiting_connections: Most connections without a request; never more than a quarter of the files that the
-            process may open.
+        max_waiting_connections: Most connections that wait for their clients; never more than a quarter of the files
+            that the process may open.
         grace_seconds: How long requests that are served may take to end when the server is stopped.
         certificate: Serve https with it.
         on_stop: Called when it begins to stop: it ends what would not end by itself.
@@ -180,6 +193,7 @@ def make_http_server(
     config = uvicorn.Config(
         application, http=ServerProtocol, ws="none", log_level="warning", access_log=False, server_header=False,
         timeout_keep_alive=_NEVER, timeout_graceful_shutdown=grace_seconds, proxy_headers=reads_proxy_headers,
+        backlog=_MAX_ACCEPTED_AT_ONCE,
         ssl_certfile=None if certificate is None else certificate.chain,
         ssl_keyfile=None if certificate is None else certificate.key,
     )  # fmt: skip

@@ -21,7 +21,7 @@ from praval_tools import ToolRegistry
 from praval_tools.journal import open_journal
 from praval_tools.journal.tokens import open_tokens
 from praval_tools.web.activity.activity import Activity
-from praval_tools.web.http_server import make_http_server
+from praval_tools.web.http_server import MAX_WAITING_CONNECTIONS, make_http_server
 from praval_tools.web.server.app import build_app
 from praval_tools.web.server.logins import Logins
 from praval_tools.web.server.page import ViewPackage
@@ -46,8 +46,9 @@ class PageServer:
     """The page; a test moves its clock."""
 
     def __init__(
-        self, journal: str | Path | ToolRegistry, more_views: tuple[ViewPackage, ...], **settings: Any
-    ) -> None:
+        self, journal: str | Path | ToolRegistry, more_views: tuple[ViewPackage, ...],
+        max_waiting_connections: int = MAX_WAITING_CONNECTIONS, **settings: Any,
+    ) -> None:  # fmt: skip
         registry = journal if isinstance(journal, ToolRegistry) else None
         self.clock = PageClock()
         self.journal = open_journal(registry.journal.name if registry and registry.journal else str(journal))
@@ -65,8 +66,9 @@ class PageServer:
         )  # fmt: skip
         self.routes: list[Route] = app._app.routes  # type: ignore[attr-defined]
         self._server = make_http_server(
-            app, grace_seconds=1, reads_proxy_headers=False, on_stop=self.activity.feed.close
-        )
+            app, max_waiting_connections=max_waiting_connections, grace_seconds=1, reads_proxy_headers=False,
+            on_stop=self.activity.feed.close,
+        )  # fmt: skip
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
@@ -80,6 +82,10 @@ class PageServer:
         self._socket.close()
         self.activity.close()
         self.journal.close()
+
+    def count_connections(self) -> int:
+        """Return how many connections are open."""
+        return len(self._server.server_state.connections)
 
     def open_client(self) -> httpx.Client:
         """Return a browser without scripts that is not logged in."""

@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from praval_tools.web.activity.host import Host
 
@@ -41,7 +41,7 @@ async def read_form(request: Request, *, max_size: int = MAX_FORM_SIZE) -> dict[
     Return the fields of a form, whoever sent it.
 
     Raises:
-        HTTPException: 413: it is too long; 408: it takes too long to come; 400: it cannot be read.
+        HTTPException: 413: it is too long; 408: it takes too long to come; 400: it cannot be read, or breaks off.
     """
     if request.headers.get("content-type", "").partition(";")[0].strip() != _FORM_TYPE:
         raise HTTPException(400, "A form is expected.")
@@ -49,6 +49,8 @@ async def read_form(request: Request, *, max_size: int = MAX_FORM_SIZE) -> dict[
         body = await asyncio.wait_for(_read_body(request, max_size), MAX_FORM_SECONDS)
     except TimeoutError as error:
         raise HTTPException(408, "The form did not come in time.", {"connection": "close"}) from error
+    except ClientDisconnect as error:
+        raise HTTPException(400, "The form broke off.") from error
     try:
         text = body.decode("ascii")
         pairs = parse_qsl(
