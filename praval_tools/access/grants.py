@@ -98,9 +98,8 @@ def plan_grant(
     """
     record = get_tool_record(state, request.tool)
     lenders = _find_lendable_grants(state, record, request.agent, actor, now)
-    if request.key is not None and (old_id := state.grant_ids_by_key.get((actor, request.key))) is not None:
-        previous = _check_same_key_grant(state.grants[old_id].grant, request)
-        if state.grants[old_id].has_ended(now):
+    if (previous := find_same_key_grant(state, request, actor)) is not None:
+        if state.grants[previous.id].has_ended(now):
             return [], previous, ""
         declared = _build_grant(record, request, actor, previous.made or now, new_id)
         if lenders is not None:  # what is left out follows from the grant that it was lent from
@@ -150,7 +149,17 @@ def _refuse_unknown_removal(state: AccessState, grant: Grant, known_state: Acces
         )
 
 
-def _check_same_key_grant(old: Grant, request: GrantRequest) -> Grant:
+def find_same_key_grant(state: AccessState, request: GrantRequest, actor: str) -> Grant | None:
+    """
+    Return the grant that *actor* made with the key of *request*, ended or not; None where there is none.
+
+    Raises:
+        GrantError: The key stands for the grant of another tool, or to another agent.
+    """
+    old_id = None if request.key is None else state.grant_ids_by_key.get((actor, request.key))
+    if old_id is None:
+        return None
+    old = state.grants[old_id].grant
     if (old.tool, old.agent) != (request.tool, request.agent):
         problem = f"key {request.key!r} stands for the grant of {old.tool!r} to {old.agent!r}"
         raise GrantError(request.tool, [problem])

@@ -77,15 +77,23 @@ def _iter_agent_problems(state: AccessState) -> Iterator[RegistryProblem]:
 
 
 def _iter_undeclared_agents(state: AccessState, now: datetime) -> Iterator[RegistryProblem]:
-    """Yield agents that only grants name; an owner that nobody declares is a problem of its tool."""
-    declared = [name for name, profile in state.profiles.items() if profile.declared and not profile.retired]
+    """Yield agents that only grants name, and misspelt ones of blocks; an undeclared owner is a problem of its tool."""
+    declared = sorted(name for name, profile in state.profiles.items() if profile.declared and not profile.retired)
     for name in list_undeclared_agents(state, now):
         accesses = (state.access_by_agent.get(name) or {}).items()
         tools = sorted(tool for tool, access in accesses if has_live_grant(state, access, now) and tool in state.tools)
         if tools:
-            message = f"A grant of {', '.join(map(repr, tools[:3]))} names agent {name!r}, which is not declared."
-            remedy = suggest_names(name, sorted(declared), "Did you mean ") or f"Declare {name!r}, or revoke the grant."
-            yield RegistryProblem("undeclared-agent", name, message, remedy)
+            remedy = suggest_names(name, declared, "Did you mean ") or f"Declare {name!r}, or revoke the grant."
+            yield _make_undeclared_agent_problem("A grant of", tools, name, remedy)
+    for name in sorted(name for name in state.access_by_agent if name not in state.profiles):
+        tools = sorted(tool for tool, access in state.access_by_agent[name].items() if access.blocks)
+        if tools and (remedy := suggest_names(name, declared, "Did you mean ")):  # else it may be one to come
+            yield _make_undeclared_agent_problem("A block from", tools, name, remedy)
+
+
+def _make_undeclared_agent_problem(what: str, tools: list[str], name: str, remedy: str) -> RegistryProblem:
+    message = f"{what} {', '.join(map(repr, tools[:3]))} names agent {name!r}, which is not declared."
+    return RegistryProblem("undeclared-agent", name, message, remedy)
 
 
 def _make_unknown_tool_problem(state: AccessState, agent: str, tool: str, verb: str) -> RegistryProblem:

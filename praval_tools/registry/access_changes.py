@@ -232,9 +232,12 @@ class AccessChanges:
         try:
             self._commit_for_all(actor, plan_grant)
         except NotOwnerError as error:
-            if text := self._describe_earlier_transfer(error, actor, "lend"):
+            if (text := self._describe_earlier_transfer(error, actor, "lend")) == "":
+                raise
+            same = grants.find_same_key_grant(self._access_store.get_current_state(), request, actor)
+            if same is None:
                 raise grants.AssignmentDeclined(text) from None
-            raise
+            planned = [(same, text)]
         has_returned = True
         grant, warning = planned[0]
         if warning:

@@ -36,6 +36,16 @@ class TestUndeclaredAgents:
         assert ("undeclared-agent", "clrk") == (problem.kind, problem.subject)
         assert "'vault.open'" in problem.message and "Did you mean 'clerk'?" == problem.remedy
 
+    def test_a_misspelt_agent_of_a_block_is_a_problem(self, bank: ToolRegistry) -> None:
+        """A block of a misspelt agent, which blocks nobody, is reported; one of a name like no other may come early."""
+        bank.block("vault.open", "clrk")
+        bank.block("vault.open", "somebody_else")
+        (problem,) = bank.problems()
+        assert ("undeclared-agent", "clrk", "Did you mean 'clerk'?") == (problem.kind, problem.subject, problem.remedy)
+        assert problem.message.startswith("A block from 'vault.open' names agent 'clrk'")
+        bank.unblock("vault.open", "clrk")
+        assert [] == bank.problems()
+
     def test_it_is_none_any_more_once_the_grant_ended(self, bank: ToolRegistry) -> None:
         """Revoked, spent or declared: nothing is left to report."""
         grant = bank.grant("vault.open", "clrk")

@@ -13,7 +13,7 @@ import pytest
 from state_rig import call, outcome, path, store  # noqa: F401  # fixtures
 from survivors import Started, killed, run
 
-from praval_tools import AccessWarning, Agent, NotOwnerError, ToolRegistry
+from praval_tools import AccessWarning, Agent, GrantError, NotOwnerError, ToolRegistry
 
 VERBS: dict[str, Callable[[ToolRegistry], object]] = {
     "block": lambda registry: registry.block("spend", "boss", by="treasurer") and None,
@@ -43,6 +43,24 @@ class TestFormerOwner:
             assert "forbidden" == outcome(second, "spend", "boss", amount=1)
             second.transfer_ownership("spend", "treasurer")
             assert second.assign_tool_to_agent("spend", "boss", by="treasurer", key="tea", max_calls=2)
+
+    def test_a_grant_with_a_key_stays_the_same_one(self, store: Any) -> None:
+        """Start-up code that declares a grant by its key gets that grant, live or revoked, and does not crash."""
+        with Started(store) as first:
+            Agent("boss", registry=first)
+            live, ended = (first.grant("spend", "boss", by="treasurer", key=key) for key in ("tea", "milk"))
+            first.revoke(ended)
+            first.transfer_ownership("spend", "clerk")
+        with Started(store) as second:
+            Agent("boss", registry=second)
+            before = second.state
+            for grant in (live, ended):
+                with pytest.warns(AccessWarning, match="transferred from 'treasurer' to 'clerk'"):
+                    again = second.grant("spend", "boss", by="treasurer", key=grant.key, max_calls=1)
+                assert grant.id == again.id
+            with pytest.raises(GrantError, match="key 'tea' stands for the grant"):
+                second.grant("spend", "clerk", by="treasurer", key="tea")
+            assert (before, [live.id]) == (second.state, [grant.id for grant in second.grants()])
 
     def test_a_transfer_stays_a_refusal_for_others(self, store: Any) -> None:
         """For who never was the declared owner, for an agent that runs, and for a transfer of this process."""
