@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Generic, Protocol, TypeVar
 
 from attrs import define, field
@@ -13,6 +14,7 @@ from praval_tools.errors import DuplicateToolError, ToolDefinitionError, ToolUsa
 from praval_tools.execution.context import resolve_actor
 from praval_tools.execution.protocols import ToolSource
 from praval_tools.forks import ForkSafeLock
+from praval_tools.misuse import describe_unknown_keyword
 from praval_tools.names import shorten_repr
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.schema.schema_tree import JsonSchema
@@ -267,6 +269,28 @@ class ToolChanges(Generic[D]):
     def _make_problem(self, subject: str, text: str) -> RegistryProblem:
         message = f"{self.kind} {self.source_name!r}: {text}"
         return RegistryProblem(self.problem_code, subject, message, f"Have the {self._noun} corrected, or leave it so.")
+
+
+def check_options(function: str, known: type, options: Mapping[str, object], *, numbers: Iterable[str]) -> None:
+    """
+    Check the keywords with which a source is registered.
+
+    Args:
+        function: What was called, for messages.
+        known: The class of the options, a `TypedDict`.
+        options: Those that were passed.
+        numbers: Which of them are positive numbers.
+
+    Raises:
+        TypeError: One is unknown.
+        ToolUsageError: One of *numbers* is none.
+    """
+    if unknown := options.keys() - known.__annotations__.keys():
+        raise TypeError(describe_unknown_keyword(function, min(unknown), known.__annotations__))
+    for name in numbers:
+        number = options.get(name, 1)
+        if not isinstance(number, int | float) or isinstance(number, bool) or not 0 < number < math.inf:
+            raise ToolUsageError(f"{function} takes a positive number as {name}=, not {number!r}.")
 
 
 def describe_change(old: ForeignDefinition, new: ForeignDefinition) -> str:

@@ -14,8 +14,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from praval_tools.lazy_regex import LazyRegex
-from praval_tools.schema.json_input import MalformedArgumentsError, format_json_path, parse_json, preview_json
-from praval_tools.schema.json_pointer import resolve_pointer
+from praval_tools.schema.json_input import MalformedArgumentsError, parse_json, preview_json
+from praval_tools.schema.json_pointer import format_json_path, resolve_pointer
 from praval_tools.schema.schema_tree import JsonSchema, SchemaPart
 
 _NUMBER: Final = LazyRegex(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")

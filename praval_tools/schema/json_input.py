@@ -11,6 +11,7 @@ import msgspec
 
 from praval_tools.errors import Problem
 from praval_tools.names import shorten_repr
+from praval_tools.schema.json_pointer import format_json_path
 from praval_tools.schema.json_values import (
     INT_LIMIT,
     LOWER_INT_LIMIT,
@@ -285,16 +286,3 @@ def _truncate_value(value: Any, levels: int = 4) -> Any:
             _truncate_value(key): _truncate_value(item, levels - 1) for key, item in islice(value.items(), _MAX_PREVIEW)
         }
     return [_truncate_value(item, levels - 1) for item in value[:_MAX_PREVIEW]] if isinstance(value, list) else value
-
-
-def format_json_path(steps: Iterable[str | int]) -> str:
-    """Return a JSON path: `$.rows[3].amount`; keys that are not identifiers are quoted."""
-    text = "$"
-    for step in steps:
-        if isinstance(step, int):
-            text += f"[{step}]"
-        elif step.isidentifier() and step.isascii() and len(step) <= 64:
-            text += f".{step}"
-        else:
-            text += f"[{shorten_repr(step, 64)}]"
-    return text

@@ -1,9 +1,11 @@
-"""Follows JSON pointers: the one place that resolves a `$ref` inside its own JSON document."""
+"""JSON pointers (`#/rows/3`), read, written and followed; JSON paths (`$.rows[3]`), which messages show."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+from praval_tools.names import shorten_repr
 
 
 def resolve_pointer(root: object, pointer: object, default: object = None) -> Any:
@@ -21,8 +23,7 @@ def resolve_pointer(root: object, pointer: object, default: object = None) -> An
     if not isinstance(pointer, str) or not pointer.startswith("#"):
         return default
     value: Any = root
-    for escaped_step in pointer[1:].split("/")[1:]:
-        step = escaped_step.replace("~1", "/").replace("~0", "~")
+    for step in split_pointer(pointer):
         if isinstance(value, Mapping) and step in value:
             value = value[step]
         elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
@@ -30,3 +31,26 @@ def resolve_pointer(root: object, pointer: object, default: object = None) -> An
         else:
             return default
     return value
+
+
+def split_pointer(pointer: str) -> tuple[str, ...]:
+    """Return the keys and indexes that a pointer such as `#/paths/~1pets` names: `("paths", "/pets")`."""
+    return tuple(step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:])
+
+
+def join_pointer(steps: Iterable[str]) -> str:
+    """Return the pointer that names *steps*, as `split_pointer` reads them."""
+    return "#" + "".join(f"/{step.replace('~', '~0').replace('/', '~1')}" for step in steps)
+
+
+def format_json_path(steps: Iterable[str | int]) -> str:
+    """Return a JSON path: `$.rows[3].amount`; keys that are not identifiers are quoted."""
+    text = "$"
+    for step in steps:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif step.isidentifier() and step.isascii() and len(step) <= 64:
+            text += f".{step}"
+        else:
+            text += f"[{shorten_repr(step, 64)}]"
+    return text

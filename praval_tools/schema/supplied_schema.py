@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from praval_tools.names import find_similar_names, fold_name, shorten_repr, suggest_names
-from praval_tools.schema.json_input import MalformedArgumentsError, format_json_path, normalize_json
-from praval_tools.schema.json_pointer import resolve_pointer
+from praval_tools.schema.json_input import MalformedArgumentsError, normalize_json
+from praval_tools.schema.json_pointer import format_json_path, resolve_pointer
 from praval_tools.schema.schema_tree import JsonSchema, SchemaPath, iter_located_schemas
 from praval_tools.schema.signature import Signature
 from praval_tools.schema.validator import compile_schema, shorten_text

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
-from praval_tools.lazy_regex import LazyRegex
+from praval_tools.schema.json_pointer import format_json_path
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.type_hints import Hint
 
@@ -17,7 +17,6 @@ DecodeHook = Callable[[Any, Any], Any]
 EncodeHook = Callable[[Any], Any]
 """Python value → JSON value."""
 
-_IDENTIFIER_KEY: Final = LazyRegex(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Mismatch(Exception):
@@ -41,7 +40,7 @@ class Mismatch(Exception):
     @property
     def path(self) -> str:
         """The place as JSON path: `$.rows[3].amount`."""
-        return "$" + "".join(map(_format_path_step, reversed(self.steps)))
+        return format_json_path(reversed(self.steps))
 
     def __str__(self) -> str:
         return f"{self.path}: {self.reason}"
@@ -49,12 +48,6 @@ class Mismatch(Exception):
 
 class Unencodable(Mismatch, TypeError):
     """A Python value has no JSON form, or not the declared one."""
-
-
-def _format_path_step(step: str | int) -> str:
-    if type(step) is int:
-        return f"[{step}]"
-    return f".{step}" if _IDENTIFIER_KEY.fullmatch(str(step)) else f"[{step!r}]"
 
 
 def collect_items(items: Iterable[Any]) -> list[Any]:

@@ -11,7 +11,8 @@ from praval_tools.errors import Problem
 from praval_tools.forks import first_use_property
 from praval_tools.names import format_count, shorten_repr, suggest_names
 from praval_tools.schema.coercion import Repair, Repairer, resolve_references
-from praval_tools.schema.json_input import format_json_path, preview_json
+from praval_tools.schema.json_input import preview_json
+from praval_tools.schema.json_pointer import format_json_path
 from praval_tools.schema.json_values import to_equality_text
 from praval_tools.schema.schema_tree import JsonSchema, SchemaPart, inline_references, iter_schemas, map_subschemas
 from praval_tools.schema.secret_marks import has_secret_schema, marks_secret

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Coroutine, Iterable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as WaitTimeout
@@ -31,8 +30,7 @@ from praval_tools.integrations.openapi.operations import OperationDefinition, Op
 from praval_tools.integrations.openapi.requests import build_request
 from praval_tools.integrations.openapi.security import SecurityReader
 from praval_tools.integrations.openapi.servers import ServerReader
-from praval_tools.integrations.tool_changes import Listing, ToolChanges
-from praval_tools.misuse import describe_unknown_keyword
+from praval_tools.integrations.tool_changes import Listing, ToolChanges, check_options
 from praval_tools.names import check_tool_name, format_count, normalize_name
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.registry.source_options import OpenApiOptions
@@ -278,12 +276,8 @@ def _get_version(document: Document) -> str:
 
 
 def _read_settings(spec: object, options: OpenApiOptions) -> ServiceSettings:
-    known = list(OpenApiOptions.__annotations__)
-    if unknown := options.keys() - set(known):
-        raise TypeError(describe_unknown_keyword("register_openapi", sorted(unknown)[0], known))
-    for name in ("fetch_timeout", "max_document_bytes", "max_answer_bytes"):
-        if not _is_positive(number := options.get(name, 1)):
-            raise ToolUsageError(f"register_openapi takes a positive number as {name}=, not {number!r}.")
+    numbers = ("fetch_timeout", "max_document_bytes", "max_answer_bytes")
+    check_options("register_openapi", OpenApiOptions, options, numbers=numbers)
     base_url, namespace = options.get("base_url"), options.get("namespace")
     servers = tuple(_to_texts(options.get("allow_servers", ())))
     for url in (*servers, *(() if base_url is None else (base_url,))):
@@ -304,10 +298,6 @@ def _read_settings(spec: object, options: OpenApiOptions) -> ServiceSettings:
 
 def _to_texts(value: str | Iterable[str]) -> Iterable[str]:
     return [value] if isinstance(value, str) else value
-
-
-def _is_positive(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 
 
 def propose_namespace(spec: object, base_url: str | None) -> str:

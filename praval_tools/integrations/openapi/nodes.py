@@ -10,7 +10,7 @@ from attrs import define, field, frozen
 
 from praval_tools.integrations.openapi.errors import DocumentProblem
 from praval_tools.names import shorten_repr
-from praval_tools.schema.json_pointer import resolve_pointer
+from praval_tools.schema.json_pointer import join_pointer, resolve_pointer, split_pointer
 
 _MISSING: Final = object()
 
@@ -50,7 +50,7 @@ class Node:
     def place(self) -> str:
         """The JSON pointer, after the address of a document that is not the main one."""
         address = "" if self.document.is_main else self.document.address
-        return address + "#" + "".join(f"/{step.replace('~', '~0').replace('/', '~1')}" for step in self.pointer)
+        return address + join_pointer(self.pointer)
 
     @property
     def members(self) -> Mapping[str, object]:
@@ -125,5 +125,4 @@ class References:
         if value is _MISSING or (pointer and not pointer.startswith("/")):
             problem = DocumentProblem(place, f"{shorten_repr(reference)} leads to nothing")
             raise UnresolvedError(problem)
-        steps = (step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:])
-        return Node(document, tuple(steps), value)
+        return Node(document, split_pointer(pointer), value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as WaitTimeout
@@ -27,8 +26,7 @@ from praval_tools.integrations.mcp.client.session import (
     MAX_TOOLS,
     ServerSettings,
 )
-from praval_tools.integrations.tool_changes import DEFINITION_CHANGED, ToolChanges
-from praval_tools.misuse import describe_unknown_keyword
+from praval_tools.integrations.tool_changes import DEFINITION_CHANGED, ToolChanges, check_options
 from praval_tools.names import check_tool_name, format_count
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.registry.source_options import McpOptions
@@ -42,6 +40,7 @@ _CLOSE_SECONDS: Final = 8.0
 _APPLY_SECONDS: Final = 120.0
 """How long it may take to end another attempt to connect, and to take thousands of tools in."""
 
+_MAX_PROGRESS_CHARACTERS: Final = 1_000
 _NO_CONTEXT: Final = ToolContext()
 
 
@@ -238,7 +237,6 @@ class McpSource:
         result = await session.call(definition.remote_name, arguments, report_progress, context.log)
         return read_result(result, definition.result_schema, session.dispatcher.secrets)
 
-
     def _fits(
         self, known: McpToolDefinition, definition: McpToolDefinition, arguments: Mapping[str, object]
     ) -> bool:
@@ -258,18 +256,11 @@ class McpSource:
         return True
 
 
-_MAX_PROGRESS_CHARACTERS: Final = 1_000
-
-
 def _read_settings(server: str | Sequence[str], options: McpOptions) -> ServerSettings:
-    if unknown := options.keys() - McpOptions.__annotations__.keys():
-        raise TypeError(describe_unknown_keyword("register_mcp", sorted(unknown)[0], list(McpOptions.__annotations__)))
+    check_options("register_mcp", McpOptions, options, numbers=("connect_timeout", "max_message_bytes", "max_tools"))
     address = parse_address(
         server, options.get("headers_env"), options.get("env", ()), bearer_env=options.get("bearer_env")
     )
-    for name in ("connect_timeout", "max_message_bytes", "max_tools"):
-        if not _is_positive(number := options.get(name, 1)):
-            raise ToolUsageError(f"register_mcp takes a positive number as {name}=, not {number!r}.")
     namespace, include, exclude = options.get("namespace"), options.get("include", ()), options.get("exclude", ())
     name = check_tool_name(address.propose_namespace() if namespace is None else namespace)
     selection = ToolSelection(
@@ -283,10 +274,6 @@ def _read_settings(server: str | Sequence[str], options: McpOptions) -> ServerSe
         max_message_bytes=options.get("max_message_bytes", MAX_MESSAGE_BYTES),
         max_tools=options.get("max_tools", MAX_TOOLS), connect_timeout=options.get("connect_timeout", CONNECT_SECONDS),
     )  # fmt: skip
-
-
-def _is_positive(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 
 
 def register_mcp(
