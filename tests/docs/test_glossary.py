@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from functools import cache
 from pathlib import Path
 
 import pytest
-from source_tree import PACKAGE, ROOT, list_package_files, split_words
+from source_tree import PACKAGE, ROOT, list_package_files, read_tree, split_words
 
 import praval_tools
 
@@ -48,6 +49,19 @@ ORDINARY_IN_HEADINGS = set(
 )
 """Such words of the headings of pages: English, programming, and commands that their own sections explain."""
 
+ORDINARY_IN_CLASSES = set(
+    """
+    address app attachment average backend base batch body build cache catalogue certificate chat clock collector column
+    connection contribution credential decorator description entry exporter factory field filter folder force frame
+    guard heading history host item link listing loader lock map markup message object offer operation output pattern
+    pause piece point property protocol query question reader reading reason registration row runtime setting signature
+    site snapshot style table task text thread tracer transport type validator value view word writer
+    constraint form header keyword marker module pipe resource response statement term status
+    began frozen spent taken
+    """.split()
+)
+"""Nouns of public classes that mean in the docs what they mean everywhere in programming or in English."""
+
 
 @cache
 def read_texts(paths: tuple[Path, ...]) -> list[str]:
@@ -70,13 +84,32 @@ def to_singular(word: str) -> str:
 def find_undefined(words: set[str], terms: list[str]) -> set[str]:
     """Return the words that are neither ordinary nor defined."""
     defined = {to_singular(part.lower()) for term in terms for part in term.split()}
-    return {word for word in words if not {word, to_singular(word)} & (ORDINARY | ORDINARY_IN_HEADINGS | defined)}
+    known = ORDINARY | ORDINARY_IN_HEADINGS | ORDINARY_IN_CLASSES | defined
+    return {word for word in words if not {word, to_singular(word)} & known}
+
+
+def remove_examples(page: str) -> str:
+    """Return the prose of a page: without examples, and without what stands in sentences as code or as an address."""
+    prose = re.sub(r"^ *```.*?^ *```", "", page, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"`[^`]*`|\]\([^)]*\)", "", prose)
 
 
 def find_headings(page: str) -> list[str]:
     """Return the headings of a page, without what stands in them as code."""
-    prose = re.sub(r"^ *```.*?^ *```", "", page, flags=re.MULTILINE | re.DOTALL)
-    return [re.sub(r"`[^`]*`", "", heading) for heading in re.findall(r"^#+ (.+)$", prose, re.MULTILINE)]
+    return re.findall(r"^#+ (.+)$", remove_examples(page), re.MULTILINE)
+
+
+def find_class_nouns(tree: ast.Module) -> set[str]:
+    """Return what the public classes of a module are: the last words of their names, participles left out."""
+    classes = (node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    nouns = {split_words(name)[-1] for name in classes if not name.startswith("_")}
+    return {noun for noun in nouns if not noun.endswith("ed")}
+
+
+def find_used(nouns: set[str], pages: list[str]) -> set[str]:
+    """Return those of the nouns that stand in the prose of a page."""
+    words = {to_singular(word) for page in pages for word in re.findall(r"[a-z]+", remove_examples(page).lower())}
+    return {noun for noun in nouns if to_singular(noun) in words}
 
 
 TERMS = read_terms(GLOSSARY.read_text(encoding="utf-8"))
@@ -115,10 +148,18 @@ class TestGlossary:
 
         assert set() == find_undefined({word for heading in headings for word in split_words(heading)}, TERMS)
 
+    def test_the_nouns_of_classes_that_the_docs_use_are_defined(self) -> None:
+        """So is each noun of the prose that is what a public class of the package is: such a noun is of the domain."""
+        nouns = {noun for path in list_package_files() for noun in find_class_nouns(read_tree(path))}
+
+        assert set() == find_undefined(find_used(nouns, read_texts(tuple(PAGES))), TERMS)
+
     def test_ordinary_words_are_used(self) -> None:
-        """No list of ordinary words has one that is a term, or is in both lists."""
-        assert set() == ORDINARY & ORDINARY_IN_HEADINGS
-        assert set() == (ORDINARY | ORDINARY_IN_HEADINGS) & set(TERMS)
+        """No list of ordinary words has one that is a term, or is in another list."""
+        lists = (ORDINARY, ORDINARY_IN_HEADINGS, ORDINARY_IN_CLASSES)
+
+        assert sum(map(len, lists)) == len(set().union(*lists))
+        assert set() == set().union(*lists) & set(TERMS)
 
     def test_a_planted_heading_is_seen(self) -> None:
         """Headings of each level count, comments in examples and code in headings do not."""
@@ -130,3 +171,12 @@ class TestGlossary:
     def test_a_planted_noun_is_seen(self) -> None:
         """A noun that no term defines is found; plurals of terms are not."""
         assert {"carousel"} == find_undefined({"carousel", "tools", "policies", "name"}, ["tool", "policy"])
+
+    def test_a_planted_class_is_seen(self) -> None:
+        """The noun of a public class is found once the prose of a page uses it; in examples it does not count."""
+        tree = ast.parse("class RideCarousel: ...\nclass _Wheel: ...\nclass RideEnded: ...")
+        nouns = find_class_nouns(tree)
+
+        assert {"carousel"} == nouns
+        assert {"carousel"} == find_undefined(find_used(nouns, ["Each of the carousels turns."]), [])
+        assert set() == find_used(nouns, ["A `carousel`:\n\n```python\ncarousel()\n```\n"])
