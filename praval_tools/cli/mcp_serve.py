@@ -6,7 +6,6 @@ import asyncio
 import atexit
 import gc
 import os
-import socket
 import sys
 import time
 from collections.abc import Coroutine
@@ -16,8 +15,9 @@ import click
 
 from praval_tools import ToolRegistry
 from praval_tools.cli.app_option import app_options
-from praval_tools.cli.common import CommandError, UsageError
+from praval_tools.cli.common import UsageError
 from praval_tools.cli.journal_option import names_journal, open_selected_registry
+from praval_tools.cli.listening import build_url, check_address, open_socket
 from praval_tools.cli.listings import warn_if_undeclared
 from praval_tools.cli.output import print_message, print_note
 from praval_tools.cli.tokens import file_option, open_selected_tokens
@@ -25,8 +25,6 @@ from praval_tools.journal.tokens import AGENT_ROLE
 
 _DRAIN_SECONDS: Final = 0.5
 """How long calls that run when the client has gone may take to end."""
-
-_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 
 @click.command("serve")
@@ -55,8 +53,9 @@ def serve_command(
             raise UsageError("Whose tools? Name the agent: --agent AGENT; or serve all agents with tokens: --http.")
         _serve_stdio(ctx, agent, elicit_approvals=elicit_approvals)
         return
-    _check_address(host, hosts, has_tokens=agent is None)
-    listener = _open_socket(host, port)
+    problem = "without tokens would let everybody act as the agent: leave out --agent."
+    check_address(host, hosts, problem="" if agent is None else problem, clients="clients")
+    listener = open_socket(host, port, 2048)
     registry = _open_registry(ctx)
     from praval_tools.integrations.mcp import http_app
     from praval_tools.web.http_server import allow_many_files, make_http_server
@@ -71,8 +70,7 @@ def serve_command(
         registry, agent=agent, tokens=tokens, allowed_hosts=hosts, allowed_origins=origins,
         elicit_approvals=elicit_approvals,
     )  # fmt: skip
-    address = f"[{host}]" if ":" in host else host
-    print_message(f"Serving MCP at http://{address}:{listener.getsockname()[1]}/mcp; end it with Ctrl-C.")
+    print_message(f"Serving MCP at {build_url(host, listener)}/mcp; end it with Ctrl-C.")
     asyncio.run(_run_to_end(registry, make_http_server(application).serve(sockets=[listener])))
     registry.close()
 
@@ -110,26 +108,3 @@ async def _run_to_end(registry: ToolRegistry, serving: Coroutine[object, object,
                 sys.stderr.flush()
                 os._exit(0)
             await asyncio.sleep(0.01)
-
-
-def _check_address(host: str, hosts: tuple[str, ...], *, has_tokens: bool) -> None:
-    """
-    Refuse to listen beyond this machine without tokens, or without the names that clients call the server by.
-
-    Raises:
-        UsageError: The text names the fix.
-    """
-    if host in _LOOPBACK:
-        return
-    if not has_tokens:
-        raise UsageError(f"--host {host} without tokens would let everybody act as the agent: leave out --agent.")
-    if not hosts:
-        raise UsageError(f"--host {host} needs the name that clients use, against DNS rebinding: --allow-host NAME.")
-
-
-def _open_socket(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=2048)
-    except OSError as error:
-        raise CommandError(f"Cannot listen at {host}:{port}: {error.strerror or error}. Try another --port.") from error

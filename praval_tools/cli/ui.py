@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import getpass
-import socket
 import sys
 from pathlib import Path
 from typing import Final
@@ -13,9 +12,10 @@ import click
 
 from praval_tools import ToolRegistry
 from praval_tools.cli.app_option import app_options, find_app_spec
-from praval_tools.cli.common import CommandError, UsageError, get_app_option, set_journal_option
+from praval_tools.cli.common import UsageError, get_app_option, set_journal_option
 from praval_tools.cli.config_option import select_config
 from praval_tools.cli.journal_option import locate_journal, open_selected_journal, open_selected_registry
+from praval_tools.cli.listening import build_url, check_address, is_loopback, open_socket
 from praval_tools.cli.output import print_message, print_note
 from praval_tools.cli.tokens import file_option, open_selected_tokens
 from praval_tools.errors import InvalidNameError, MissingExtraError
@@ -24,7 +24,10 @@ from praval_tools.journal.storage.open_store import is_database_url
 from praval_tools.journal.tokens import AGENT_ROLE, Tokens
 from praval_tools.names import check_agent_name
 
-_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+_PLAIN_HTTP: Final = (
+    "without https would show tokens to the network: --tls-certificate FILE --tls-key FILE, or --behind-https where a "
+    "proxy serves it."
+)
 _FILE: Final = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
@@ -53,10 +56,10 @@ def ui_command(
     has_tls = tls_certificate is not None and tls_key is not None
     if (tls_certificate is None) != (tls_key is None):
         raise UsageError("--tls-certificate and --tls-key go together.")
-    _check_address(host, hosts, is_https=has_tls or behind_https)
+    check_address(host, hosts, problem="" if has_tls or behind_https else _PLAIN_HTTP, clients="browsers")
     if journal_place is not None:
         set_journal_option(ctx, journal_place)
-    listener = _open_socket(host, port)
+    listener = open_socket(host, port, 256)
     ctx.call_on_close(listener.close)
     journal, registry = _open_journal(ctx)
     tokens = open_selected_tokens(journal, token_file)
@@ -71,8 +74,8 @@ def ui_command(
     )
     activity, logins = Activity(journal), Logins(tokens=tokens)
     ctx.call_on_close(activity.close)
-    address = f"{'https' if has_tls else 'http'}://{f'[{host}]' if ':' in host else host}:{settings.port}/"
-    is_at_terminal = sys.stderr.isatty() and host in _LOOPBACK and not is_database_url(journal.name)
+    address = f"{build_url(host, listener, scheme='https' if has_tls else 'http')}/"
+    is_at_terminal = sys.stderr.isatty() and is_loopback(host) and not is_database_url(journal.name)
     token = logins.make_one_time_token(_find_user_name()) if is_at_terminal else None
     _announce_page(f"The page of {journal.name} is at {address}", tokens, token)
     page = build_app(activity, logins, registry=registry, settings=settings)
@@ -100,23 +103,6 @@ def _check_extra() -> None:
             raise
         raise MissingExtraError("The operator's page", "ui") from error
 
-
-def _check_address(host: str, hosts: tuple[str, ...], *, is_https: bool) -> None:
-    """
-    Refuse to listen beyond this machine without https, or without the names that browsers call the page by.
-
-    Raises:
-        UsageError: The text names the fix.
-    """
-    if host in _LOOPBACK:
-        return
-    if not is_https:
-        raise UsageError(
-            f"--host {host} without https would show tokens to the network: --tls-certificate FILE --tls-key FILE, or "
-            f"--behind-https where a proxy serves it."
-        )
-    if not hosts:
-        raise UsageError(f"--host {host} needs the name that browsers use, against DNS rebinding: --allow-host NAME.")
 
 
 def _open_journal(ctx: click.Context) -> tuple[Journal, ToolRegistry | None]:
@@ -147,11 +133,3 @@ def _find_user_name() -> str:
         return check_agent_name(getpass.getuser())
     except (InvalidNameError, OSError, KeyError):
         return "terminal"
-
-
-def _open_socket(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=256)
-    except OSError as error:
-        raise CommandError(f"Cannot listen at {host}:{port}: {error.strerror or error}. Try another --port.") from error

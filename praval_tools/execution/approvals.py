@@ -131,20 +131,7 @@ class Approvals:
         return [entry.request.copy() for entry in self._list_entries() if entry.answer is None]
 
     def answer(self, tool_call_id: str, answer: ApprovalAnswer) -> None:
-        """
-        Answer a request that waits.
-
-        The call does not run by that: it is approved once, when the same call is sent again, in whichever process.
-
-        Args:
-            tool_call_id: The id of the request; or that of its call, where one request alone is known under it, waiting
-                or answered.
-            answer: `Allow`, with other arguments or without, or `Deny`.
-
-        Raises:
-            NotOwnerError: Somebody else than the operator answers.
-            ToolUsageError: No such request waits, or several do, it was answered before, or the answer is not valid.
-        """
+        """Answer a request that waits, as `RegistryApprovals.answer` says."""
         self._require_operator("answer an approval")
         answer = check_answer(answer)
         with self._lock:
@@ -155,22 +142,7 @@ class Approvals:
             self._local_entries[request.digest] = _LocalEntry(request, answer)
 
     def wait(self, tool_call_id: str, timeout: float | None = None) -> ApprovalAnswer | None:
-        """
-        Wait until a request is answered, here or in another process, and return the answer.
-
-        Where several processes wait for one answer, all of them get it, and one of them can use it.
-
-        Args:
-            tool_call_id: The id of the request; or that of its call, where one request alone is known under it.
-            timeout: Most seconds; None: until the request expires.
-
-        Returns:
-            The answer; None where nobody gave one in time.
-
-        Raises:
-            ToolUsageError: There is no such request, or there are several.
-            RegistryClosedError: The registry is closed meanwhile.
-        """
+        """Wait until a request is answered, and return the answer, as `RegistryApprovals.wait` says."""
         steps = self._iter_poll_delays(tool_call_id, timeout)
         try:
             while True:

@@ -105,15 +105,7 @@ class Limits:
         self, *, agent: object = None, tool: object = None, per_minute: int | None = None,
         concurrent: int | None = None, per_run: int | None = None,
     ) -> None:  # fmt: skip
-        """
-        Set the limit of an agent, of a tool, or of one agent's calls to one tool; without a number, remove it.
-
-        The calls that were counted for the limit that it replaces still count.
-
-        Raises:
-            NotOwnerError: Somebody else than the operator sets it.
-            ToolUsageError: Neither agent nor tool is passed, or a number is not a whole number from 1 on.
-        """
+        """Set or remove a limit, as `RegistryLimits.set` says."""
         self._require_operator("set a limit")
         numbers = {"per_minute": per_minute, "concurrent": concurrent, "per_run": per_run}
         invalid = [

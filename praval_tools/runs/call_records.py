@@ -147,7 +147,7 @@ class CallRecordBuilder(msgspec.Struct):
         call: The call, with its id and run.
         plan: What it has in common with others of its principal and tool.
         clock: Gives time and ids of the events.
-        request: The query that finds the call on replay; None outside runs.
+        query: The query that finds the call on replay; None outside runs.
         secrets: The secrets that were in its records up to now.
         principal: What is recorded of its principal, beside agent and chain.
         tool: The name of the tool, as it is written.
@@ -157,7 +157,7 @@ class CallRecordBuilder(msgspec.Struct):
     call: ToolCall
     plan: CallPlan
     clock: Clock
-    request: ReplayQuery | None = None
+    query: ReplayQuery | None = None
     secrets: SecretMarkers = NO_SECRETS
     principal: str = ""
     tool: str = ""
@@ -194,8 +194,8 @@ class CallRecordBuilder(msgspec.Struct):
     @property
     def digest_fields(self) -> dict[str, str]:
         """The digests by which a replay finds the call."""
-        request = self.request
-        return {} if request is None else {"digest": request.digest, "given": request.given_digest}
+        query = self.query
+        return {} if query is None else {"digest": query.digest, "given": query.given_digest}
 
 
 # ── the fast path ───────────────────────────────────────────────────────────────────────────────
@@ -207,7 +207,7 @@ _OK: Final = Outcome.OK
 
 def build_plain_start_record(builder: CallRecordBuilder, run: RunTool, attempt: int | None) -> Record | None:
     """Return the record of the start of a call in which nothing is secret or special, if it can be encoded."""
-    call, request, clock, plan = builder.call, builder.request, builder.clock, builder.plan
+    call, query, clock, plan = builder.call, builder.query, builder.clock, builder.plan
     fingerprint = plan.fingerprint if run.tool is plan.tool else run.tool.fingerprint
     body = _CallEventBody(  # in the order of the fields, which is far faster
         v=EVENT_VERSION, type=_START_TYPE, id=clock.new_id(), time=clock.now(), tool_call_id=call.tool_call_id or "",
@@ -215,8 +215,8 @@ def build_plain_start_record(builder: CallRecordBuilder, run: RunTool, attempt: 
         arguments=run.bound_arguments.arguments, decision=to_decision_fields(run.path.decision),
         chain=call.on_behalf_of, parent_id=call.parent_id, fingerprint=fingerprint,
     )  # fmt: skip
-    if request is not None:
-        body.digest, body.given = request.digest, request.given_digest
+    if query is not None:
+        body.digest, body.given = query.digest, query.given_digest
     if builder.principal or run.attempts:  # rare; as keywords they would cost every call time
         body.principal, body.attempt = builder.principal, run.attempts + 1
     return _encode_plain_record(body, attempt)
@@ -263,10 +263,10 @@ def build_start_record(builder: CallRecordBuilder, run: RunTool, attempt: int | 
 
 def _is_plain(builder: CallRecordBuilder, arguments: Mapping[str, object]) -> bool:
     """Tell whether *arguments* are JSON in which nothing is secret."""
-    request = builder.request
+    query = builder.query
     if builder.secrets or not is_plain_json(arguments):
         return False
-    if request is not None and request.arguments is arguments:  # redacted for the query, which replaced nothing
+    if query is not None and query.arguments is arguments:  # redacted for the query, which replaced nothing
         return True
     clean, secrets = builder.plan.redaction_plan.redact_arguments(arguments)
     return clean is arguments and not secrets

@@ -52,7 +52,7 @@ class CallMatcher:
                 run = run.outer_run
         return run
 
-    def build_request(self, progress: CallProgress, plan: CallPlan) -> ReplayQuery:
+    def build_query(self, progress: CallProgress, plan: CallPlan) -> ReplayQuery:
         """Return the query for the recorded call; the arguments of *progress* are coerced for it."""
         call = progress.call
         original = call_records.parse_call_arguments(call.arguments)
@@ -122,16 +122,16 @@ def get_parent_id() -> str | None:
     return None if parent is None else parent.tool_call_id
 
 
-def check_fingerprint(run: OpenRun, entry: ReplayEntry, request: ReplayQuery) -> None:
+def check_fingerprint(run: OpenRun, entry: ReplayEntry, query: ReplayQuery) -> None:
     """
     Refuse a recorded call whose tool has changed.
 
     Raises:
         ReplayMismatchError: The tool has another fingerprint now, or is gone.
     """
-    if entry.fingerprint and entry.fingerprint != request.fingerprint:
-        now = f"fingerprint {request.fingerprint[:12]}" if request.fingerprint else "gone"
+    if entry.fingerprint and entry.fingerprint != query.fingerprint:
+        now = f"fingerprint {query.fingerprint[:12]}" if query.fingerprint else "gone"
         raise ReplayMismatchError(
             run.run_id, entry.call_id, f"{entry} with fingerprint {entry.fingerprint[:12]}",
-            f"{request}, where the tool is {now}",
+            f"{query}, where the tool is {now}",
         )  # fmt: skip

@@ -83,14 +83,14 @@ class Recorder:
         self, progress: CallProgress, steps: CallPipeline, plan: CallPlan, run: OpenRun
     ) -> CallPipeline:
         """Return the recorded result of a call of *run*, or run and record a call that has none."""
-        call, request = progress.call, self._matcher.build_request(progress, plan)
+        call, query = progress.call, self._matcher.build_query(progress, plan)
         held: list[ReplayEntry] = []
         try:
-            entry = run.recording.find_or_create_entry(request, self.runtime.clock.new_id, held=held)
+            entry = run.recording.find_or_create_entry(query, self.runtime.clock.new_id, held=held)
             if not held and entry.status != "done":
                 yield from self._matcher.claim_entry(run, entry, held=held)
             if run.strict_fingerprint:
-                check_fingerprint(run, entry, request)
+                check_fingerprint(run, entry, query)
             status_before, result_id = entry.status, call.tool_call_id or entry.call_id
             if status_before == "done":
                 max_size = None if plan.tool is None else self.runtime.get_max_result_size(plan.tool)
@@ -99,10 +99,10 @@ class Recorder:
                 run.recording.release_match(entry)
                 return build_full_run_result(run.run_id, run.event_count, call)
             progress.call = call = ToolCall(
-                entry.call_id, call.name, call.arguments, call.agent, run.run_id, call.on_behalf_of, request.parent_id,
+                entry.call_id, call.name, call.arguments, call.agent, run.run_id, call.on_behalf_of, query.parent_id,
                 call.reason, call.engine,
             )  # fmt: skip
-            builder = CallRecordBuilder(call, plan, self.runtime.clock, request, principal=request.principal)
+            builder = CallRecordBuilder(call, plan, self.runtime.clock, query, principal=query.principal)
             write_state = CallWriteState(builder, run, entry, initial_status=status_before)
             if status_before == "doubt" and (plan.tool is None or plan.tool.metadata.idempotent is not True):
                 in_doubt = build_in_doubt_result(entry, call)

@@ -1,4 +1,4 @@
-"""The interface of type handlers: how a kind of type hint is described, decoded and encoded."""
+"""The interface of type handlers (how a kind of type hint is described, decoded and encoded), and their errors."""
 
 from __future__ import annotations
 

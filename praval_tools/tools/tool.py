@@ -387,16 +387,16 @@ def _initialize_tool(
     signature = read_signature(function, strict=strict, context_types=(ToolContext,))
     problems = describe_unknown_fields(more)
     if name in ("", "<lambda>"):
-        name, problems = name and "lambda", [f"{'a lambda' if name else 'it'} has no name; pass name=…"]
+        problems.append(f"{'a lambda' if name else 'it'} has no name; pass name=…")
+        name = name.strip("<>")
     if schema is None or not callable(function):
         problems.extend(signature.problems)
     if callable(function):
         problems.extend(_check_statements(function, signature, is_async, own_signature))
-    supplied_schema, schema_problems = (None, []) if schema is None else check_supplied_schema(schema, signature)
-    if schema is not None:
-        problems.extend(schema_problems)
-        if isinstance(function, type):
-            problems.append("it is a class; make a tool of a function that builds one")
+    supplied_schema, schema_problems = (None, ()) if schema is None else check_supplied_schema(schema, signature)
+    problems.extend(schema_problems)
+    if schema is not None and isinstance(function, type):
+        problems.append("it is a class; make a tool of a function that builds one")
     doc = find_docstring(function) if doc is None else doc
     meta = _build_metadata(name, description, doc, metadata, more, signature, site, problems)
     if meta is None or problems:

@@ -1,4 +1,4 @@
-# Tests of: ui
+# Tests of: ui, listening
 """`praval-tools ui`: which journal it serves, to whom, and what it says."""
 
 from __future__ import annotations

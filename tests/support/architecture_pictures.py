@@ -94,7 +94,7 @@ STEPS = (
     Step(
         "Engine",
         ("execution.effects:RunTool.run",),
-        "In this thread, in a thread of the registry, or on a plugin's engine.",
+        "In this thread, in another one, in another process, on a worker, or on an engine of a plugin.",
     ),
     Step(
         "Admission",

@@ -358,6 +358,12 @@ class TestNames:
         with pytest.raises(ToolDefinitionError, match="it has no name"):
             Tool("", fn=add)
 
+    def test_a_missing_name_hides_no_other_problem(self) -> None:
+        """One error has them all: that there is no name, and a keyword that is unknown."""
+        for function, name in ((add, ""), (lambda amount: amount, "<lambda>")):
+            with pytest.raises(ToolDefinitionError, match="(?s)has no name.*riskk|riskk.*has no name"):
+                Tool(name, fn=function, riskk="low")  # type: ignore[call-arg]
+
     def test_aliases_of_metadata_are_read_only(self) -> None:
         """ToolRegistry's names of fields read ours, and nothing can be set by them."""
         metadata = Tool.from_function(wait, tags=["a"], concurrency_safe=False).metadata
