@@ -31,7 +31,7 @@ def advise_command(
     as_json: bool,
 ) -> None:  # fmt: skip
     """
-    Say what the calls in the journal did not need, and the commands that take it away; nothing is changed.
+    Say which permissions the calls in the journal did not need, and which commands take them away; nothing changes.
 
     Grants, shares and categories that nobody used, bounds, counts and expiries that would have sufficed, tools that
     nobody calls, and refusals that repeat. Calls under what is advised would all have been allowed.

@@ -89,7 +89,7 @@ def _request_to_json(request: ApprovalRequest) -> JsonObject:
 @report_options
 def approve_command(ctx: click.Context, id: str, *, edit: str | None, reason: str, by: str, as_json: bool) -> None:
     """
-    Approve the request ID, or the call of this id where one request alone waits under it.
+    Approve the request with this ID; a call's id does, too, where one request alone waits under it.
 
     The call runs once, when its program sends it again; a program that waits does so within a second.
     An edit is checked like the arguments of any call when the call runs.
@@ -104,7 +104,7 @@ def approve_command(ctx: click.Context, id: str, *, edit: str | None, reason: st
 @_by_option
 @report_options
 def deny_command(ctx: click.Context, id: str, *, reason: str, by: str, as_json: bool) -> None:
-    """Deny the request ID, or the call of this id where one request alone waits under it."""
+    """Deny the request with this ID; a call's id does, too, where one request alone waits under it."""
     _record_answer(ctx, id, lambda _: Deny(reason, by), as_json=as_json)
 
 

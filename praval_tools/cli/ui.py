@@ -49,8 +49,8 @@ def ui_command(
     """
     Serve the operator's page: live calls, approvals, calls in doubt, audit, statistics; with an app, who may call what.
 
-    JOURNAL is a path or a postgresql:// URL; left out: the journal of the app, or the one of this folder. People log in
-    with a token of `praval-tools tokens add NAME --role operator`; on a terminal one that counts once is printed.
+    JOURNAL is a path or a postgresql:// URL; by default that of the app, or the one of this folder. People log in with
+    a token of `praval-tools tokens add NAME --role operator`; on a terminal one that counts once is printed.
     """
     _check_extra()
     has_tls = tls_certificate is not None and tls_key is not None

@@ -16,7 +16,7 @@ from praval_tools.execution.engines.errors import EngineError
 @click.option("--owner", "owners", metavar="AGENT", multiple=True, help="Whose tools it runs; may be repeated.")
 @click.option("--shared", is_flag=True, help="It runs the tools that nobody owns.")
 @click.option(
-    "--concurrency", type=click.IntRange(1, 1_024), metavar="N", help="How many processes run calls; else one a core."
+    "--concurrency", type=click.IntRange(1, 1_024), metavar="N", help="Processes for calls; by default one per core."
 )
 @app_options
 @click.pass_context
@@ -26,7 +26,8 @@ def worker_command(
     """
     Run the tools of owners for processes of any machine, on the engine `celery`.
 
-    The registry has a broker and a journal that those processes have, too. Ctrl+C ends it once its calls have ended.
+    The registry must have the broker and the journal that those processes have. Ctrl+C ends it once its
+    calls have ended.
     """
     if not owners and not shared:
         raise UsageError("Whose tools does it run? Name the owner: --owner AGENT; or those that nobody owns: --shared.")

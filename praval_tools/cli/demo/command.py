@@ -45,7 +45,7 @@ def demo_command(path: Path | None, *, measure: str | None, by: str | None, out:
     """
     Watch four agents answer a question about real data, while their process is killed twice.
 
-    PATH is a CSV file of yours, a text file, or a folder of text or code; left out: 7,033 flights of a week with a
+    PATH is a CSV file of yours, a text file, or a folder of text or code; by default 7,033 flights of a week with a
     blizzard, shipped with the package. Nothing is installed or sent; a report and the journal are written.
 
     `praval-tools demo mcp` plays another scene: an MCP client in a process of its own works as one of the agents.
