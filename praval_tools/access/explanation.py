@@ -122,7 +122,7 @@ def _describe_grants(live: list[GrantRecord]) -> str:
     left = record.calls_left
     limits = "" if left is None else f", {format_count(left, 'call')} left"
     if record.grant.expires is not None:
-        limits += f", until {record.grant.expires.isoformat()}"
+        limits += f", until {record.grant.expires.isoformat(timespec='seconds')}"
     if record.grant.where is not None:
         limits += ", with bounds on its arguments"
     more = f" and {len(live) - 1} more" if len(live) > 1 else ""

@@ -46,23 +46,26 @@ def draw_axis(scale: Scale, bottom: float, format_tick: Callable[[float], str]) 
         yield draw_label(x, bottom + 18, format_tick(tick), anchor="middle", class_="small")
 
 
-def render_timeline(history: History, *, process_end: str) -> Markup:
+def render_timeline(history: History, *, process_end: str | None, row_height: int = _AGENT_HEIGHT) -> Markup:
     """
     Return the calls from left to right, a row per agent, and a line through all rows where another process goes on.
 
     Args:
         history: The calls.
-        process_end: What is written at such a line.
+        process_end: What is written at such a line; None: no lines, where processes take turns.
+        row_height: Of the row of an agent.
     """
     agents = list(dict.fromkeys(call.agent for call in history.calls))
     numbers = [call.number for call in history.calls]
     scale = Scale(min(numbers, default=1) - 0.5, max(numbers, default=1) + 0.5, 128, CHART_WIDTH - 12)
-    heights = {agent: 34 + _AGENT_HEIGHT * (number + 0.5) for number, agent in enumerate(agents)}
-    bottom = 34 + _AGENT_HEIGHT * len(agents)
+    top = 8 if process_end is None else 34
+    heights = {agent: top + row_height * (number + 0.5) for number, agent in enumerate(agents)}
+    bottom = top + row_height * len(agents)
     shapes: list[Markup] = []
     for agent, y in heights.items():
         shapes += [draw_label(112, y + 4, agent, anchor="end"), draw_line(122, y, CHART_WIDTH - 12, y, "grid")]
-    shapes += _draw_process_ends(history, scale, bottom, process_end)
+    if process_end is not None:
+        shapes += _draw_process_ends(history, scale, bottom, process_end)
     places: dict[str | None, tuple[float, float]] = {}
     for call in history.calls:
         x, y = places[call.record.tool_call_id] = scale(call.number), heights[call.agent] + 14 * call.depth

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from attrs import frozen
 
-from praval_tools.report.markup import Markup, build_element, escape_text, join_markup
+from praval_tools.report.markup import Markup, build_element, escape_text
 
 CHART_WIDTH = 720
 _MIN_LOGARITHMIC = 0.001
@@ -62,7 +62,7 @@ def draw_curve(x1: float, y1: float, x2: float, y2: float, class_: str, tooltip:
 
 def draw_legend(*entries: tuple[str, str]) -> Markup:
     """Return what the colours mean: pairs of class and words."""
-    keys = (join_markup(build_element("i", class_=f"key {name}"), words, " ") for name, words in entries)
+    keys = (build_element("span", build_element("i", class_=f"key {name}"), words) for name, words in entries)
     return build_element("p", *keys, class_="legend")
 
 

@@ -46,6 +46,18 @@ class TestFilters:
         assert [] == _find(rig, agent="bob", outcome="ok")
         assert [] == _find(rig, agent="' OR 1=1 --")
 
+    def test_changes_of_access_and_approvals_are_found_whatever_their_types(self, rig: IndexRig) -> None:
+        """Every change that a journal keeps; not that a call used up a grant, and no calls."""
+        rig.registry.grant("double", "bob", max_calls=1)
+        rig.call(agent="bob", call_id="spends")
+        rig.registry.block("double", "bob")
+        rig.registry.retire_agent("bob")
+        rig.registry.execute(ToolCall("asks", "pay", {"to": "eve", "amount": 1}, "ann"))
+        rig.index.catch_up()
+        kinds = ["agent_retired", "tool_blocked", "tool_assigned"]
+        assert kinds == [kind for kind, _ in _find(rig, type="access_changes")]
+        assert [("approval_asked", "asks")] == _find(rig, type="approvals")
+
     def test_a_result_is_found_by_the_rule_that_decided_on_its_call(self, rig: IndexRig) -> None:
         """Rule and outcome are of two events of one call, and are searched together."""
         found = _find(rig, rule="owner", outcome="ok")

@@ -9,6 +9,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -16,7 +17,7 @@ from activity_rig import Server, serve_journal
 
 from praval_tools import ToolCall, ToolRegistry
 from praval_tools.report.event_lines import protect_cell
-from praval_tools.report.markup import build_element, build_row
+from praval_tools.report.markup import build_code, build_element, build_row
 from praval_tools.web.activity.audit import parse_query
 from praval_tools.web.activity.parts import build_table, build_values
 from praval_tools.web.activity.usage_charts import find_whole_ticks
@@ -77,12 +78,22 @@ class TestPages:
         for word in ("tool error", "forbidden", "owner", "data-stream"):
             assert word in text
 
+    def test_a_refused_call_leads_to_what_changes_it(self, client: httpx.Client, server: Server) -> None:
+        """With the reason that is meant for operators, not the message that the caller got."""
+        (refusal,) = (record for record in server.journal.store.read() if record.agent == "bob")
+        link = f'<a href="/matrix/cell?agent=bob&amp;tool=echo&amp;event={refusal.seq}">What changes it</a>'
+        for page in ("/calls", f"/runs/show?id={quote(RUN)}", "/audit?outcome=refused"):
+            text = client.get(page).text
+            assert "may not call &#x27;echo&#x27;: nothing gives it this tool. " + link in text
+        assert 3 == client.get("/audit").text.count("What changes it")
+
     def test_a_run_is_shown_whatever_its_id(self, client: httpx.Client) -> None:
         """Its calls in order, with links to the whole of them."""
         answer = client.get("/runs/show", params={"id": RUN})
         assert 200 == answer.status_code
         rows = answer.text.partition("<tbody>")[2]
         assert rows.index("tool error") < rows.index("forbidden")
+        assert "<b>4</b><span>calls" in answer.text
         assert "<script>alert" not in answer.text
         assert 404 == client.get("/runs/show", params={"id": "none"}).status_code
         assert "&lt;script&gt;" in client.get("/runs").text
@@ -101,7 +112,7 @@ class TestAudit:
         """By agent, outcome and rule; the form keeps what was searched."""
         text = client.get("/audit", params={"agent": "bob"}).text
         assert "forbidden" in text
-        assert "tool_error" not in text.partition("</form>")[2]
+        assert "tool error" not in text.partition("</form>")[2]
         assert 'value="bob"' in text
         text = client.get("/audit", params={"outcome": "ok", "rule": "owner"}).text.partition("</form>")[2]
         assert 'class="chip good"' in text
@@ -140,6 +151,12 @@ class TestAudit:
             for cell in row[1:]:
                 assert not cell.lstrip('" \t').startswith(("=", "+", "-", "@"))
 
+    def test_what_is_asked_for_often_is_a_click_away(self, client: httpx.Client) -> None:
+        """Failures, refusals, approvals, changes of access; agent, tool and times are kept."""
+        text = client.get("/audit", params={"agent": "ann", "since": "1h", "outcome": "failed"}).text
+        assert '<a href="/audit?agent=ann&amp;since=1h&amp;type=access_changes">changes of access</a>' in text
+        assert '<a href="/audit?agent=ann&amp;since=1h&amp;outcome=failed" aria-current="true">failed</a>' in text
+
     def test_a_search_without_fields_is_of_everything(self) -> None:
         """Empty fields do not count."""
         assert parse_query({"agent": "", "since": ""}) == parse_query({})
@@ -164,12 +181,13 @@ class TestStatistics:
         assert '<b class="failed">1</b><span>failed' in text
         assert '<b class="bad">2</b><span>refused' in text
         assert (
-            '<i class="key good"></i>ended well <i class="key failed"></i>failed <i class="key bad"></i>refused' in text
+            '<span><i class="key good"></i>ended well</span><span><i class="key failed"></i>failed</span>'
+            '<span><i class="key bad"></i>refused</span>' in text
         )
         calls = client.get("/calls").text
         assert '<span class="chip failed">tool error' in calls
         assert '<span class="chip bad">forbidden' in calls
-        assert re.search('<span class="chip failed">tool_error', client.get("/audit").text)
+        assert '<span class="chip failed">tool error' in client.get("/audit").text
 
     def test_days_have_a_scale_and_dates(self, client: httpx.Client) -> None:
         """The axis says what it counts, in whole numbers; there are dates between the first and the last."""
@@ -194,12 +212,13 @@ class TestValues:
 
     def test_cells_say_their_column(self) -> None:
         """For windows where a row is shown as a card; empty ones are marked, and no text is taken for a cell."""
-        row = build_row(build_element("th", "x", scope="row"), "<td>–</td>", "–")
+        row = build_row(build_element("th", "x", scope="row"), "<td>–</td>", "–", build_code(""))
         expected = (
             '<tr><th scope="row">x</th><td data-label="made">&lt;td&gt;–&lt;/td&gt;</td>'
-            '<td data-label="why" data-empty="">–</td></tr>'
+            '<td data-label="why" data-empty="">–</td>'
+            '<td data-label="arguments" data-empty=""><code></code></td></tr>'
         )
-        assert expected in build_table(("name", "made (UTC)", "why"), [row])
+        assert expected in build_table(("name", "made (UTC)", "why", "arguments"), [row])
 
 
 @pytest.mark.parametrize(("highest", "ticks"), [

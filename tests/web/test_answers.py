@@ -227,6 +227,21 @@ class TestDoubts:
         assert 7 == subprocess.run(run, check=False, timeout=60).returncode
         return "=1/&%41 <b>"
 
+    def test_a_run_shows_where_another_process_went_on(self, server: Server, doubt: str, tmp_path: Path) -> None:
+        """Between the calls of both, in the chart and in the table; the call without a result leads to its form."""
+        with _open_client(server) as client:
+            assert "Another process" not in client.get("/runs/show", params={"id": doubt}).text
+            with ToolRegistry(journal=tmp_path / "runs.db") as registry:
+                registry.tool("look", owned_by="ann", description="Look.")(lambda: 1)
+                with registry.run(doubt):
+                    registry.execute(ToolCall("c2", "look", {}, "ann"))
+            server.activity.index.catch_up()
+            page = client.get("/runs/show", params={"id": doubt}).text
+        rows = page.partition("<tbody>")[2]
+        assert rows.index("wire") < rows.index("Another process opened the run again") < rows.index("look")
+        assert ">next process</text>" in page
+        assert re.search('<a href="/doubts"><b class="ask">1</b><span>without a result', page)
+
     @staticmethod
     def _go_on(path: Path, run_id: str) -> str:
         """Open the run again, as its program would; return what the call gives."""

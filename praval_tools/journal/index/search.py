@@ -10,6 +10,8 @@ from typing import Final
 
 from attrs import frozen
 
+from praval_tools.access.events import GrantSpent, StateEvent
+from praval_tools.journal.events import EVENT_CLASSES, EventType
 from praval_tools.journal.index.counting import UNCOUNTED
 from praval_tools.journal.index.index import JournalIndex
 from praval_tools.journal.storage.protocol import Record, Store
@@ -24,6 +26,17 @@ FAILED: Final = "failed"
 REFUSED: Final = "refused"
 """As an outcome of a search: every call that did not begin, as refusals are counted."""
 
+ACCESS_CHANGES: Final = "access_changes"
+"""As a type of a search: every change of who may call what; that calls use up a grant is none."""
+APPROVALS: Final = "approvals"
+"""As a type of a search: approvals that were asked for, and the answers."""
+
+_TYPE_GROUPS: Final = {
+    ACCESS_CHANGES: tuple(
+        name.value for name, kind in EVENT_CLASSES.items() if issubclass(kind, StateEvent) and kind is not GrantSpent
+    ),
+    APPROVALS: (EventType.APPROVAL_ASKED.value, EventType.APPROVAL_ANSWERED.value),
+}
 _FIRST_STEP, _MAX_STEP, _STEP_GROWTH = 20_000, 200_000, 4
 _EXPORT_PAGE: Final = 500
 
@@ -38,7 +51,7 @@ class EventQuery:
         tool: The tool.
         outcome: How a call ended; `failed` or `refused`: in any of the outcomes that are counted so.
         rule: The rule that decided on a call.
-        type: The event's type.
+        type: The event's type; `access_changes` or `approvals`: any of the types of that kind.
         since: From then on.
         until: Before then.
     """
@@ -59,9 +72,13 @@ class EventQuery:
         elif self.outcome == REFUSED:
             conditions.append("type = 'call_refused' AND outcome NOT IN (?, ?)")
             values += UNCOUNTED
+        if (types := _TYPE_GROUPS.get(self.type or "")) is not None:
+            conditions.append(f"type IN ({', '.join('?' * len(types))})")
+            values += types
         for name in ("tool", "outcome", "rule", "type"):
             value = getattr(self, name)
-            if value is not None and not (name == "outcome" and value in (FAILED, REFUSED)):
+            is_group = value in ((FAILED, REFUSED) if name == "outcome" else _TYPE_GROUPS if name == "type" else ())
+            if value is not None and not is_group:
                 conditions.append(f"{name} = ?")
                 values.append(value)
         if self.agent == OPERATOR:

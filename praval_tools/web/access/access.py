@@ -74,8 +74,8 @@ def build_missing_program_note() -> Markup:
     """Return what is said where only a journal is known."""
     return build_element(
         "p",
-        "This page was started for a journal alone. Which tools and agents there are, and so who may call what, only "
-        "the program knows. Start the page with it: ",
+        "Only the program knows which tools and agents there are, and this page was started for a journal alone. To "
+        "see who may call what, start it with the program: ",
         build_code("praval-tools --app MODULE:REGISTRY ui"),
         ". What is recorded is under ",
         parts.build_link("Audit", "/audit"),

@@ -19,7 +19,7 @@ from praval_tools.report.access_matrix import list_agents
 from praval_tools.report.markup import Markup, build_code, build_element, build_row, join_markup
 from praval_tools.web.access.access import AccessReader, build_missing_program_note
 from praval_tools.web.access.filters import Paging, ToolFilter, read_filter
-from praval_tools.web.access.matrix import build_cell_url, build_names, build_rule
+from praval_tools.web.access.matrix import build_names, build_rule
 from praval_tools.web.access.usage_parts import build_call_count, build_usage
 from praval_tools.web.activity import parts
 from praval_tools.web.activity.calls import parse_number
@@ -121,7 +121,7 @@ class AgentViews:
                     build_element("th", link, scope="row"),
                     build_rule(decision.rule),
                     build_element("td", parts.shorten(decision.reason, 300), class_="long"),
-                    build_element("a", "Every rule", href=build_cell_url(name, tool)),
+                    build_element("a", "Every rule", href=parts.build_cell_url(name, tool)),
                 )
             )
         titles = ("tool", "rule", "because", "all rules")
@@ -151,4 +151,4 @@ class AgentViews:
             parts.build_link("Its grants", "/grants", agent=name), class_="fine",
         )  # fmt: skip
         table = build_element("table", build_element("tbody", *rows), class_="facts")
-        return build_element("section", build_element("h2", parts.shorten(name)), links, table)
+        return build_element("section", build_element("h2", "Agent ", parts.shorten(name)), links, table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from attrs import Factory, frozen
@@ -12,11 +13,15 @@ from starlette.responses import RedirectResponse, Response
 
 from praval_tools.access.permissions import Grant
 from praval_tools.access.state import AccessState
-from praval_tools.errors import InvalidNameError, JournalError, ToolError
+from praval_tools.errors import EventFormatError, InvalidNameError, JournalError, ToolError
+from praval_tools.journal.codec import from_json
+from praval_tools.journal.events import AgentToolCall, CallRefused
+from praval_tools.journal.recorded_decisions import RecordedDecision
 from praval_tools.registry.registry import ToolRegistry
+from praval_tools.report.access_matrix import NO_ACCESS_RULES
 from praval_tools.report.markup import Markup, build_code, build_element, build_row, join_markup
 from praval_tools.report.remedies import format_remedy, get_useful_change, write_as_commands
-from praval_tools.report.text import format_time, sanitize_text
+from praval_tools.report.text import format_arguments, format_time, sanitize_text
 from praval_tools.tools.decision import Decision
 from praval_tools.web.access.access import AccessReader, build_missing_program_note
 from praval_tools.web.access.changes import (
@@ -28,9 +33,10 @@ from praval_tools.web.access.changes import (
     list_changes_since,
     make_change,
 )
-from praval_tools.web.access.matrix import build_cell_url, build_rule
+from praval_tools.web.access.matrix import build_rule
 from praval_tools.web.activity import parts
 from praval_tools.web.activity.activity import StaleFormError
+from praval_tools.web.activity.calls import parse_number
 from praval_tools.web.activity.forms import read_operator_form
 from praval_tools.web.activity.host import Host
 from praval_tools.web.activity.typed import build_area, build_input, build_typed_list
@@ -94,7 +100,21 @@ class CellViews:
         """Show who decides, and why."""
         agent, tool = (request.query_params.get(name, "") for name in ("agent", "tool"))
         done = CHANGES.get(request.query_params.get("done", ""), "")
-        return await self._show(request, agent, tool, parts.build_message(done) if done else None)
+        note = parts.build_message(done) if done else None
+        if (number := parse_number(request, "event")) is not None:
+            note = join_markup(note, await run_in_threadpool(self._build_call, agent, tool, number))
+        return await self._show(request, agent, tool, note)
+
+    def _build_call(self, agent: str, tool: str, number: int) -> Markup | None:
+        """Return how a call of the two was decided, by the number of its first event; None where it is none."""
+        for record in self.access.store.read(numbers=[number]):
+            if (record.agent, record.tool) != (agent, tool):
+                continue
+            with suppress(EventFormatError):  # of a damaged one nothing is known
+                event = from_json(record.body, event_id=record.id)
+                if isinstance(event, AgentToolCall | CallRefused) and event.decision is not None:
+                    return _build_recorded_decision(event, event.decision)
+        return None
 
     async def change_access(self, request: Request) -> Response:
         """Make the change of a form; one that is refused is shown again, with what was typed."""
@@ -115,7 +135,7 @@ class CellViews:
         except (ToolError, ValueError) as error:
             text = f"{write_as_commands(str(error))} Nothing was changed: correct the form and send it again."
             return await self._show_refusal(request, fields, text, 400)
-        url = build_cell_url(agent, tool)
+        url = parts.build_cell_url(agent, tool)
         if notes:
             text = " ".join((CHANGES[fields["change"]], *map(write_as_commands, notes)))
             back = build_element("p", build_element("a", "What holds now", href=url))
@@ -134,7 +154,7 @@ class CellViews:
             build_element("p", "What was changed meanwhile:") if items else None,
             build_element("ul", *items) if items else None,
             None if is_shown else build_typed_list(fields, TYPED_FIELDS),
-            build_element("p", build_element("a", "What holds now", href=build_cell_url(agent, tool))),
+            build_element("p", build_element("a", "What holds now", href=parts.build_cell_url(agent, tool))),
         )
         return await self._show(request, agent, tool, note, sent=fields, status=status)
 
@@ -172,23 +192,28 @@ class CellViews:
     ) -> tuple[Markup, int]:
         registry = self.access.registry
         if registry is None:
-            return parts.build_section("Matrix", "", note, build_missing_program_note()), 200
+            title = join_markup(parts.shorten(agent), " → ", build_code(parts.shorten(tool)))
+            links = _build_links(agent, tool, is_known=True)
+            return parts.build_section(title, "", note, links, build_missing_program_note()), 200
         seq, state = self.access.index.progress.seq, self.access.read_state()
         decision = registry.explain(agent, tool)
-        is_known = tool in state.tools
+        is_known, forms = tool in state.tools, None
+        if token is not None and self.access.is_changeable:
+            revision = compute_revision(state, agent, tool)
+            forms = CellForms(token=token, agent=agent, tool=tool, revision=revision, seq=seq, sent=sent)
         title = join_markup(parts.shorten(agent), " → ", build_code(parts.shorten(tool)))
         section = build_element(
             "section",
             build_element("h2", title),
             note,
-            _build_verdict(decision),
+            _build_verdict(
+                "allowed" if decision.allowed else decision.outcome, decision.rule, decision.reason,
+                is_allowed=decision.allowed,
+            ),
+            _build_remedy(decision, has_forms=forms is not None and is_known),
             _build_links(agent, tool, is_known=is_known),
             _build_rules(decision),
-        )
-        forms = None
-        if token is not None and self.access.is_changeable:
-            revision = compute_revision(state, agent, tool)
-            forms = CellForms(token=token, agent=agent, tool=tool, revision=revision, seq=seq, sent=sent)
+        )  # fmt: skip
         grants = registry.grants(tool=tool, agent=agent)
         sections = [section, _build_grants(registry, grants, forms)]
         if not self.access.is_changeable:
@@ -198,15 +223,31 @@ class CellViews:
         return join_markup(*sections), 200 if is_known else 404
 
 
-def _build_verdict(decision: Decision) -> Markup:
-    class_ = "good" if decision.allowed else "bad"
-    verdict = build_element("span", "allowed" if decision.allowed else decision.outcome, class_=f"chip {class_}")
-    rule = None if decision.rule == decision.outcome else build_rule(decision.rule)  # "unknown" is both
-    remedy = format_remedy(decision)
-    return join_markup(
-        build_element("p", verdict, " ", rule, " ", parts.shorten(decision.reason, 1_000)),
-        build_element("p", "To change it: ", parts.shorten(remedy, 1_000), class_="fine") if remedy else None,
+def _build_recorded_decision(event: AgentToolCall | CallRefused, decision: RecordedDecision) -> Markup:
+    outcome = "allowed" if decision.allowed else event.outcome.value if isinstance(event, CallRefused) else "refused"
+    arguments = "" if event.arguments is None else format_arguments(event.arguments)[:1_000]
+    remedy = "To allow such a call: grant the tool with wider bounds." if decision.rule == "out-of-bounds" else ""
+    return build_element(
+        "div",
+        build_element("p", "The call of ", parts.build_time(event.time), " UTC ", build_code(f"({arguments})")),
+        _build_verdict(outcome, decision.rule, decision.reason, is_allowed=decision.allowed),
+        build_element("p", remedy, class_="fine") if remedy else None,
+        class_="message recorded" if decision.allowed else "message recorded problem",
     )
+
+
+def _build_verdict(outcome: str, rule: str, reason: str, *, is_allowed: bool) -> Markup:
+    verdict = build_element("span", outcome.replace("_", " "), class_=f"chip {'good' if is_allowed else 'bad'}")
+    known = None if rule == outcome or rule in NO_ACCESS_RULES else build_rule(rule)  # "unknown" is both
+    return build_element("p", verdict, " ", known, " ", parts.shorten(reason, 1_000))
+
+
+def _build_remedy(decision: Decision, *, has_forms: bool) -> Markup | None:
+    remedy = format_remedy(decision)
+    if not remedy:
+        return None
+    forms = (" Or ", build_element("a", "change it here", href="#change"), ".") if has_forms else ()
+    return build_element("p", "To change it: ", parts.shorten(remedy, 1_000), *forms, class_="fine")
 
 
 def _build_links(agent: str, tool: str, *, is_known: bool) -> Markup:
@@ -245,7 +286,7 @@ def _build_grants(registry: ToolRegistry, grants: Sequence[Grant], forms: CellFo
         return None
     rows = [_build_grant_row(registry, grant, forms) for grant in grants[:_MAX_GRANTS]]
     titles = ("grant", *(["change"] if forms else []), "left", "until (UTC)", "where", "delegable", "by", "why")
-    table = parts.build_table(titles, rows, caption="Live grants of the two, the oldest first")
+    table = parts.build_table(titles, rows, caption="Live grants to this agent for this tool, the oldest first")
     more = len(grants) - _MAX_GRANTS
     return parts.build_section("Grants", f"The first {_MAX_GRANTS} of {len(grants):,}." if more > 0 else "", table)
 
@@ -279,19 +320,19 @@ def _build_changes(state: AccessState, decision: Decision, forms: CellForms) -> 
     access, is_retired = state.get_access(forms.agent, forms.tool), state.get_profile(forms.agent).retired
     shown = []
     if access.blocks:
-        shown.append(_build_plain_form(forms, "lift", "Lift the block", "Remove every block of the two."))
+        shown.append(_build_plain_form(forms, "lift", "Lift the block", "Remove every block between the two."))
     elif is_retired:
         shown.append(parts.build_note("The agent is retired and can call nothing: the program declares it again."))
     else:
         shown.append(_build_grant_form(forms))
     if decision.allowed:
         text = "Whatever gives it access, until it is granted again."
-        shown.append(_build_plain_form(forms, "remove", "Take away", text, class_="danger"))
+        shown.append(_build_plain_form(forms, "remove", "Take the tool away", text, class_="danger"))
     if not access.blocks:
         text = "Forbid it, whatever else allows it: no grant overrides a block."
         shown.append(_build_plain_form(forms, "block", "Block", text, class_="danger"))
     lead = "Every change is recorded, with your name and the reason."
-    return parts.build_section("Change it", lead, build_element("div", *shown, class_="choices"))
+    return parts.build_section("Change it", lead, build_element("div", *shown, class_="choices"), id_="change")
 
 
 def _build_text_field(forms: CellForms, name: str, change: str, label: str, **attributes: object) -> Markup:
@@ -313,7 +354,8 @@ def _build_grant_form(forms: CellForms) -> Markup:
         "Grant",
         build_element("p", "Let the agent call the tool, within limits or without.", class_="fine"),
         _build_text_field(
-            forms, "max_calls", "grant", "For at most so many calls", inputmode="numeric", maxlength=11
+            forms, "max_calls", "grant", "For at most so many calls", inputmode="numeric", maxlength=11,
+            placeholder="no limit",
         ),
         _build_text_field(forms, "expires", "grant", "Until", placeholder=TIME_HELP, maxlength=60),
         build_element("label", "Bounds on the arguments, as JSON: parameter to JSON Schema", for_=id_),

@@ -21,7 +21,6 @@ from praval_tools.journal.index.usage import find_latest_uses
 from praval_tools.report.markup import Markup, build_code, build_element, build_row, join_markup
 from praval_tools.report.text import sanitize_text
 from praval_tools.web.access.access import AccessReader
-from praval_tools.web.access.matrix import build_cell_url
 from praval_tools.web.activity import parts
 from praval_tools.web.activity.calls import parse_number
 from praval_tools.web.activity.host import Host
@@ -177,7 +176,7 @@ def _build_row(listed: ListedGrant, find_uses: UseLookup) -> Markup:
     chip = build_element("span", _CHIPS.get(listed.state, listed.state), class_=f"chip {_CLASSES[listed.state]}")
     used = find_last_use(listed, find_uses)
     never = "never" if not record.spent_calls else "–"
-    agent = build_element("a", parts.shorten(grant.agent), href=build_cell_url(grant.agent, grant.tool))
+    agent = build_element("a", parts.shorten(grant.agent), href=parts.build_cell_url(grant.agent, grant.tool))
     return build_row(
         build_element("th", agent, scope="row"),
         build_element(

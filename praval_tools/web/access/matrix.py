@@ -69,11 +69,6 @@ def _build_empty_note(agents: int, tools: int) -> Markup:
     return parts.build_note(f"There is nothing to show here: {counts} fit.")
 
 
-def build_cell_url(agent: str, tool: str) -> str:
-    """Return the address of the page of an agent and a tool."""
-    return parts.build_url("/matrix/cell", agent=agent, tool=tool)
-
-
 def render_matrix(matrix: AccessMatrix) -> Markup:
     """Return the matrix; each cell is a link to its page."""
     heads = [
@@ -90,7 +85,7 @@ def render_matrix(matrix: AccessMatrix) -> Markup:
         rows.append(build_row(build_element("th", name, scope="row"), Markup("".join(cells))))
     table = build_element(
         "table",
-        build_element("caption", "The rule that decides, for each tool and agent", class_="fine"),
+        build_element("caption", "The rule that decides, for each tool and agent; –: no access", class_="fine"),
         build_element("thead", build_row(build_element("th", "tool", scope="col"), *heads)),
         build_element("tbody", *rows),
         class_="matrix",

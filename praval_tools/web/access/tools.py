@@ -22,7 +22,7 @@ from praval_tools.tools.source import Source
 from praval_tools.tools.tool import AnyTool
 from praval_tools.web.access.access import AccessReader, build_missing_program_note
 from praval_tools.web.access.filters import Paging, ToolFilter, build_filter_form, get_source_kind, read_filter
-from praval_tools.web.access.matrix import build_cell_url, build_rule
+from praval_tools.web.access.matrix import build_rule
 from praval_tools.web.access.usage_parts import build_call_count, build_usage
 from praval_tools.web.activity import parts
 from praval_tools.web.activity.activity import write_json
@@ -125,8 +125,8 @@ class ToolViews:
         state = self.access.read_state()
         return join_markup(
             _build_facts(state, tool),
-            _build_schema(tool),
             _build_callers(registry, state, tool, self.access),
+            _build_schema(tool),
             build_usage(self.access.index, "tool", tool.name),
         )
 
@@ -170,7 +170,7 @@ def _build_facts(state: AccessState, tool: AnyTool) -> Markup:
         message = f"The {off.kind} {off.name} is disabled by {off.person or off.by}. {off.reason}"
     return build_element(
         "section",
-        build_element("h2", build_code(parts.shorten(tool.name))),
+        build_element("h2", "Tool ", build_code(parts.shorten(tool.name))),
         parts.build_message(sanitize_text(message, max_length=500), "message problem") if message else None,
         build_element("p", parts.shorten(tool.description, _MAX_DESCRIPTION), class_="description"),
         build_element("p", rest) if rest is not None else None,
@@ -207,7 +207,7 @@ def _build_callers(registry: ToolRegistry, state: AccessState, tool: AnyTool, ac
                     ),
                     build_rule(decision.rule),
                     build_element("td", parts.shorten(decision.reason, 300), class_="long"),
-                    build_element("a", "Every rule", href=build_cell_url(agent, tool.name)),
+                    build_element("a", "Every rule", href=parts.build_cell_url(agent, tool.name)),
                 )
             )  # fmt: skip
     text = f"{parts.count_words(allowed, 'agent')} of {len(agents):,}."

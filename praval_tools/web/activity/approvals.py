@@ -59,19 +59,19 @@ class ApprovalViews:
         ]
         if sent and token is not None and sent_id not in [each.id for each in requests]:
             note = join_markup(note, build_typed_list(sent, {"reason": "reason", "arguments": "arguments"}))
-        text = f"{parts.count_words(len(requests), 'call')} waiting, the oldest first."
+        text = f"{parts.count_words(len(requests), 'call')} waiting, the oldest first." if requests else ""
         if len(requests) > _MAX_CARDS:
             text += f" The first {_MAX_CARDS} are shown."
         content = parts.build_section(
             "Approvals",
             text,
-            parts.build_stream("approvals", seq),
             note,
             parts.build_live_region(
                 "approvals",
                 build_element("ul", *cards, class_="cards")
                 if cards else parts.build_note("No call waits for an approval."),
             ),
+            stream=parts.build_stream("approvals", seq),
         )  # fmt: skip
         return self.host.render_page(request, "Approvals", content, status=status)
 

@@ -14,6 +14,8 @@ from starlette.responses import Response, StreamingResponse
 from praval_tools.config.times import parse_span, parse_time
 from praval_tools.journal.events import EventType
 from praval_tools.journal.index.search import (
+    ACCESS_CHANGES,
+    APPROVALS,
     FAILED,
     REFUSED,
     EventPage,
@@ -26,6 +28,7 @@ from praval_tools.journal.storage.protocol import Record
 from praval_tools.report.event_lines import describe_record, iter_csv, write_json_line
 from praval_tools.report.markup import Markup, build_code, build_element, build_row, join_markup
 from praval_tools.report.run_charts import get_outcome_class
+from praval_tools.tools.call import Outcome
 from praval_tools.web.activity import parts
 from praval_tools.web.activity.activity import Activity
 from praval_tools.web.activity.calls import parse_number
@@ -34,6 +37,14 @@ from praval_tools.web.activity.host import Host
 _PAGE_SIZE: Final = 50
 _FIELDS: Final = ("agent", "tool", "outcome", "rule", "type", "since", "until")
 _TIME_HELP: Final = "2h, 7d, or 2026-12-31T18:00 (UTC)"
+_PLACEHOLDER: Final = "1h, 7d, 2026-12-31"
+_KINDS: Final[dict[str, dict[str, str]]] = {
+    "everything": {}, "failed": {"outcome": FAILED}, "refused": {"outcome": REFUSED},
+    "approvals": {"type": APPROVALS}, "changes of access": {"type": ACCESS_CHANGES},
+}  # fmt: skip
+"""Searches that are asked for often, which keep agent, tool and times."""
+_DECIDED: Final = (Outcome.FORBIDDEN, Outcome.DISABLED, Outcome.UNKNOWN_TOOL)
+"""How calls end of which a rule decides that they do not begin."""
 
 
 @frozen
@@ -65,6 +76,7 @@ class AuditViews:
         return parts.build_section(
             "Audit",
             "Every call, refusal, answer and change of access, with who did it and why. Nothing is left out.",
+            _build_kinds(given),
             _build_form(given, outcomes, rules),
             parts.build_message(problem, "message problem") if problem else None,
             found,
@@ -134,18 +146,29 @@ def _parse_time(text: str, name: str) -> datetime | None:
     return moment
 
 
+def _build_kinds(given: dict[str, str]) -> Markup:
+    kept = {name: given[name] for name in ("agent", "tool", "since", "until")}
+    chosen = {name: value for name, value in given.items() if name not in kept and value}
+    return parts.build_choices(
+        "Kind",
+        ((words, parts.build_url("/audit", **kept, **fields), fields == chosen) for words, fields in _KINDS.items()),
+    )
+
+
 def _build_form(given: dict[str, str], outcomes: list[str], rules: list[str]) -> Markup:
-    choices = {"outcome": [FAILED, REFUSED, *outcomes], "rule": rules, "type": [kind.value for kind in EventType]}
+    types = [ACCESS_CHANGES, APPROVALS, *(kind.value for kind in EventType)]
+    choices = {"outcome": [FAILED, REFUSED, *outcomes], "rule": rules, "type": types}
     fields = []
     for name in _FIELDS:
         if name in choices:
             field = _build_choice(name, choices[name], given[name])
         else:
-            placeholder = _TIME_HELP if name in ("since", "until") else None
+            placeholder = _PLACEHOLDER if name in ("since", "until") else None
             field = build_element(
                 "input", type="search", name=name, id=name, value=given[name], maxlength=500, placeholder=placeholder
             )
-        fields.append(build_element("p", build_element("label", name.capitalize(), for_=name), field))
+        label = f"{name.capitalize()} (UTC)" if name in ("since", "until") else name.capitalize()
+        fields.append(build_element("p", build_element("label", label, for_=name), field))
     return build_element(
         "form", *fields, build_element("p", build_element("button", "Search", type="submit")),
         method="get", action="/audit", class_="filters", role="search",
@@ -164,7 +187,8 @@ def _build_choice(name: str, values: list[str], chosen: str) -> Markup:
 def _build_page(page: EventPage, given: dict[str, str]) -> Markup:
     titles = ("number", "time (UTC)", "who", "tool", "what", "arguments", "why", "run")
     if page.records:
-        table = parts.build_table(titles, list(map(_build_row, page.records)), caption="Events, the latest first")
+        rows = list(map(_build_row, page.records))
+        table = parts.build_table(titles, rows, class_="listing brief", caption="Events, the latest first")
     else:
         table = parts.build_note("No such event was found here." if page.is_partial else "There are no such events.")
     text = "Search further back" if page.is_partial else "Older events"
@@ -184,13 +208,14 @@ def _get_problem_class(action: str) -> str:
 def _build_row(record: Record) -> Markup:
     text = describe_record(record)
     class_ = "calm" if text.is_good is None else "good" if text.is_good else _get_problem_class(text.action)
+    why = parts.build_why_link(record) if text.action in _DECIDED else None
     return build_row(
         build_element("td", str(record.seq), class_="number"),
         parts.build_time(record.time),
         build_element("td", parts.shorten(text.actor), class_="name"),
         build_code(parts.shorten(text.tool)),
-        build_element("span", parts.shorten(text.action), class_=f"chip {class_}"),
+        build_element("span", parts.shorten(text.action.replace("_", " ")), class_=f"chip {class_}"),
         build_element("td", build_code(parts.shorten(text.arguments, parts.MAX_PREVIEW)), class_="long"),
-        build_element("td", parts.shorten(text.reason, 300), class_="long"),
-        parts.build_link(record.run_id, "/runs/show", id=record.run_id) if record.run_id else "–",
+        build_element("td", parts.shorten(text.reason, 300), *([" ", why] if why is not None else []), class_="long"),
+        parts.build_run_cell(record.run_id),
     )

@@ -7,7 +7,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from praval_tools.journal.history import History
+from praval_tools.journal.history import History, HistoryCall
 from praval_tools.journal.index.run_pages import (
     RunSummary,
     find_run,
@@ -22,9 +22,9 @@ from praval_tools.web.activity import parts
 from praval_tools.web.activity.activity import Activity, write_json
 from praval_tools.web.activity.host import Host
 
-_LATEST_EVENTS, _LATEST_ROWS, _TIMELINE_CALLS, _TIMELINE_AGENTS = 400, 50, 120, 12
+_LATEST_EVENTS, _LATEST_ROWS, _TIMELINE_CALLS, _TIMELINE_AGENTS, _TIMELINE_ROW = 400, 50, 120, 12, 30
 _PAGE_SIZE = 50
-_CALL_TITLES = ("time (UTC)", "run", "agent", "tool", "arguments", "rule", "outcome", "took", "result", "afterwards")
+_CALL_TITLES = ("time (UTC)", "agent", "tool", "arguments", "rule", "outcome", "took", "result", "afterwards", "run")
 
 
 @frozen
@@ -44,14 +44,14 @@ class CallViews:
         rows = [parts.build_call_row(call) for call in reversed(history.calls[-_LATEST_ROWS:])]
         if rows:
             shown = join_markup(
-                render_latest_timeline(history),
+                render_latest_timeline(history, process_end=None),
                 parts.build_table(_CALL_TITLES, rows, class_="calls", caption="The latest calls, the newest first"),
             )
         else:
             shown = parts.build_note("No call is recorded yet. Calls appear here as soon as an agent makes one.")
         text = "What agents call now, in every process that uses this journal."
         region = parts.build_live_region("calls", shown)
-        return parts.build_section("Live calls", text, parts.build_stream("calls", seq), region)
+        return parts.build_section("Live calls", text, region, stream=parts.build_stream("calls", seq))
 
     async def show_runs(self, request: Request) -> Response:
         """Show the runs, a page of them."""
@@ -98,10 +98,10 @@ class CallViews:
     def _build_run(self, run: RunSummary, start: int) -> Markup:
         page = read_call_page(self.activity.index, self.activity.journal, run, start=start, limit=_PAGE_SIZE)
         calls = page.history.calls
-        rows = [parts.build_call_row(call, has_run=False) for call in calls]
-        details = [_build_call_details(run.run_id, call.record.tool_call_id, call.number) for call in calls]
-        for place, row in enumerate(rows):
-            rows[place] = Markup(row.removesuffix("</tr>") + build_element("td", details[place]) + "</tr>")
+        rows = [
+            row for before, call in zip((None, *calls), calls, strict=False)
+            for row in (_build_process_row(before, call), _build_run_call_row(run.run_id, call)) if row is not None
+        ]  # fmt: skip
         titles = (*(title for title in _CALL_TITLES if title != "run"), "all of it")
         earlier = parts.build_link(
             "Earlier calls", "/runs/show", id=run.run_id, start=max(start - _PAGE_SIZE, 0)
@@ -109,16 +109,16 @@ class CallViews:
         later = parts.build_link("Later calls", "/runs/show", id=run.run_id, start=page.next_start)
         shown = join_markup(
             _build_tiles(run),
-            render_latest_timeline(page.history) if calls else None,
+            render_latest_timeline(page.history, process_end="next process") if calls else None,
             parts.build_table(titles, rows, class_="calls", caption="The calls, in order")
             if calls else parts.build_note("No calls are recorded here."),
         )  # fmt: skip
         return parts.build_section(
             f"Run {sanitize_text(run.run_id, max_length=parts.MAX_NAME)}",
             "Arguments are shown as they are recorded: without secrets.",
-            parts.build_stream(f"run:{run.run_id}", run.latest_seq),
             parts.build_live_region("run", shown),
             build_element("p", earlier, " ", later if page.next_start is not None else None),
+            stream=parts.build_stream(f"run:{run.run_id}", run.latest_seq),
         )
 
     async def show_content(self, request: Request) -> Response:
@@ -143,44 +143,48 @@ def parse_number(request: Request, name: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
-def render_latest_timeline(history: History) -> Markup:
-    """Return the latest calls of the agents that called last, from left to right."""
+def render_latest_timeline(history: History, *, process_end: str | None) -> Markup:
+    """Return the latest calls of the agents that called last, from left to right; see `render_timeline`."""
     calls = history.calls[-_TIMELINE_CALLS:]
     agents = list(dict.fromkeys(call.agent for call in reversed(calls)))[:_TIMELINE_AGENTS]
     shown = tuple(call for call in calls if call.agent in agents)
-    return render_timeline(evolve(history, calls=shown), process_end="")
+    return render_timeline(evolve(history, calls=shown), process_end=process_end, row_height=_TIMELINE_ROW)
 
 
 def _build_run_row(run: RunSummary) -> Markup:
     open_calls = build_element("span", f"{run.open_calls:,}", class_="doubtful") if run.open_calls else "–"
     return build_row(
-        parts.build_link(run.run_id, "/runs/show", id=run.run_id),
+        parts.build_run_cell(run.run_id),
         parts.build_time(run.first),
         parts.build_time(run.last),
-        *(build_element("td", f"{number:,}", class_="number") for number in (run.calls, run.failed, run.refused)),
+        *(
+            build_element("td", f"{number:,}", class_="number")
+            for number in (run.calls + run.refused, run.failed, run.refused)
+        ),
         build_element("td", open_calls, class_="number"),
     )
 
 
 def _build_tiles(run: RunSummary) -> Markup:
-    tiles = (
-        (run.calls, "calls", None), (run.failed, "failed", "failed"), (run.refused, "refused", "bad"),
-        (run.open_calls, "without a result", "ask"),
+    return parts.build_tiles(
+        (run.calls + run.refused, "calls", None, None), (run.failed, "failed", "failed", None),
+        (run.refused, "refused", "bad", None),
+        (run.open_calls, "without a result", "ask", "/doubts" if run.open_calls else None),
     )  # fmt: skip
-    return build_element(
-        "ul",
-        *(
-            build_element(
-                "li", build_element("b", f"{number:,}", class_=class_ if number else None), build_element("span", text)
-            )
-            for number, text, class_ in tiles
-        ),
-        class_="tiles",
-    )
 
 
-def _build_call_details(run_id: str, call_id: str, number: int) -> Markup:
-    return build_element(
-        "a", "text", href=parts.build_url("/calls/content", run=run_id, call=call_id),
-        aria_label=f"Arguments and result of call {number} as text",
+def _build_process_row(before: HistoryCall | None, call: HistoryCall) -> Markup | None:
+    """Return a row that says that another process went on with the run; None where it is the same one."""
+    if before is None or before.process_number == call.process_number:
+        return None
+    text = "Another process opened the run again here; what had a result by then was not run again."
+    return build_row(build_element("th", text, scope="row", colspan=len(_CALL_TITLES)), class_="break")
+
+
+def _build_run_call_row(run_id: str, call: HistoryCall) -> Markup:
+    details = build_element(
+        "a", "text", href=parts.build_url("/calls/content", run=run_id, call=call.record.tool_call_id),
+        aria_label=f"Arguments and result of call {call.number} as text",
     )  # fmt: skip
+    row = parts.build_call_row(call, has_run=False)
+    return Markup(row.removesuffix("</tr>") + build_element("td", details) + "</tr>")

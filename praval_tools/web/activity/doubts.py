@@ -51,15 +51,15 @@ class DoubtViews:
             "In doubt",
             "These calls of runs started, and have no result. Where the process is gone, nobody knows whether the tool "
             "did its work: find out, and say so. Then the run goes on.",
-            parts.build_stream("calls", seq),
             None if index.is_ready else parts.build_progress_note(index.progress.percent),
             parts.build_message(f"Resolved: {words[done]}.") if done in words else None,
             parts.build_live_region(
                 "doubts",
-                parts.build_note(f"{parts.count_words(count, 'call')} without a result."),
+                parts.build_note(f"{parts.count_words(count, 'call')} without a result.") if count else None,
                 table if shown else parts.build_note("No call is in doubt."),
                 build_element("p", older) if len(calls) > _PAGE_SIZE else None,
             ),
+            stream=parts.build_stream("calls", seq),
         )
 
     async def show_call(self, request: Request) -> Response:
@@ -134,7 +134,7 @@ def _build_row(call: OpenCall) -> Markup:
     resolve = parts.build_link("Resolve", "/doubts/show", run=call.run_id, call=call.call_id)
     return build_row(
         parts.build_time(call.started),
-        parts.build_link(call.run_id, "/runs/show", id=call.run_id),
+        parts.build_run_cell(call.run_id),
         parts.shorten(call.agent or OPERATOR),
         build_code(parts.shorten(call.tool)),
         parts.shorten(call.process),

@@ -12,7 +12,8 @@
   if (!state || !window.EventSource) return;
   let waiting = false, again = false, ended = false, shown = "";
 
-  const say = (text) => { if (!ended && shown !== text) { state.textContent = shown = text; } };
+  const live = "Live: follows what happens.";
+  const say = (text) => { if (!ended && shown !== text) { state.textContent = shown = text; state.classList.toggle("live", text === live); } };
   const isBusy = (region) =>
     region.contains(document.activeElement) && document.activeElement.matches("input, textarea, select, button, summary")
     || [...region.querySelectorAll("input:not([type=hidden]), textarea")].some((field) => field.value !== field.defaultValue);
@@ -30,7 +31,7 @@
       const same = link && [...region.querySelectorAll("a")].find((each) => each.getAttribute("href") === link);
       if (same) same.focus({ preventScroll: true });
     }
-    say(left ? "There is news. What you are writing is left as it is: reload the page when you are done." : "Live: follows what happens.");
+    say(left ? "There is news. What you are writing is left as it is: reload the page when you are done." : live);
   };
 
   const refresh = async () => {
@@ -49,7 +50,7 @@
   };
 
   const source = new EventSource(state.dataset.stream);
-  source.addEventListener("open", () => say("Live: follows what happens."));
+  source.addEventListener("open", () => say(live));
   source.addEventListener("news", refresh);
   source.addEventListener("end", () => { source.close(); say("Your session is over: log in again."); ended = true; });
   source.addEventListener("error", () => say(source.readyState === EventSource.CLOSED

@@ -10,16 +10,18 @@ from urllib.parse import quote, unquote, urlencode
 
 from praval_tools.journal.history import HistoryCall
 from praval_tools.journal.index.usage import CallSum
+from praval_tools.journal.journal import RecordedCall
+from praval_tools.journal.storage.protocol import Record
 from praval_tools.names import format_count
 from praval_tools.report.markup import Markup, build_code, build_element, build_row, escape_text, join_markup
 from praval_tools.report.run_charts import get_outcome_class
-from praval_tools.report.text import format_duration, format_time
+from praval_tools.report.text import format_arguments, format_duration, format_time, sanitize_text
 from praval_tools.web.activity.activity import write_json
 
 MAX_NAME: Final = 120
 MAX_PREVIEW: Final = 160
 MAX_VALUE: Final = 2_000
-_CELLS: Final = re.compile("<(td|th)( [^>]*|)>(–</td>)?")  # texts and attributes hold no "<" and ">": they are escaped
+_CELLS: Final = re.compile("<(td|th)( [^>]*|)>((?:–|<code></code>|)</td>)?")  # texts and attributes are escaped
 
 
 def build_url(path: str, **parameters: object) -> str:
@@ -31,6 +33,11 @@ def build_url(path: str, **parameters: object) -> str:
 def build_link(text: object, path: str, /, **parameters: object) -> Markup:
     """Return a link."""
     return build_element("a", shorten(text), href=build_url(path, **parameters))
+
+
+def build_cell_url(agent: str, tool: str, *, event: int | None = None) -> str:
+    """Return the address of the page of an agent and a tool; *event*: the number of a call's first event, shown too."""
+    return build_url("/matrix/cell", agent=agent, tool=tool, event=event)
 
 
 def shorten(text: object, length: int = MAX_NAME) -> Markup:
@@ -62,10 +69,11 @@ def _label_cells(row: Markup, titles: Sequence[str]) -> Markup:
     return Markup(_CELLS.sub(label, row))
 
 
-def build_section(title: str, lead: str, *parts: object) -> Markup:
-    """Return a section with a heading."""
-    note = build_element("p", lead, class_="lead") if lead else None
-    return build_element("section", build_element("h2", title), note, *parts)
+def build_section(title: object, lead: str, *parts: object, stream: Markup | None = None, id_: str = "") -> Markup:
+    """Return a section with a heading; beside it *stream*, which says whether the page follows what happens."""
+    note, heading = build_element("p", lead, class_="lead") if lead else None, build_element("h2", title)
+    head = heading if stream is None else build_element("div", heading, stream, class_="head")
+    return build_element("section", head, note, *parts, id_=id_ or None)
 
 
 def build_note(text: str) -> Markup:
@@ -139,28 +147,65 @@ def _build_rest(text: str, content_url: str) -> Markup:
 def build_call_row(call: HistoryCall, *, has_run: bool = True) -> Markup:
     """Return a call as a row of a table."""
     record = call.record
-    run = (build_link(record.run_id, "/runs/show", id=record.run_id) if record.run_id else "–",) if has_run else ()
-    arguments = format_value(record.arguments) if record.arguments is not None else Markup("")
-    result = shorten(record.error or "–", 200)
+    run = (build_run_cell(record.run_id),) if has_run else ()
+    arguments = format_arguments(record.arguments) if record.arguments is not None else ""
+    result = build_reason(call)
     if record.result is not None:
         result = build_code(format_value(record.result))
     afterwards = join_markup(
         build_element("span", call.recovery_text, class_="doubtful") if call.recovery_text else None,
-        build_link(" resolve", "/doubts/show", run=record.run_id, call=record.tool_call_id)
-        if record.in_doubt and record.run_id else None,
+        f" by {sanitize_text(record.resolved_by, max_length=MAX_NAME)}" if record.resolved_by else None,
     )  # fmt: skip
     return build_row(
         build_time(record.started or record.ended),
-        *run,
         shorten(call.agent),
         build_element("td", build_code(shorten(record.tool_name)), class_="inside" if call.depth else None),
-        build_element("td", build_code(arguments), class_="long"),
-        record.decision.rule if record.decision else "–",
+        build_element("td", build_code(shorten(arguments, MAX_PREVIEW)), class_="long"),
+        _build_rule(call),
         build_outcome(call.outcome),
         build_element("td", format_duration(record.latency_ms) or "–", class_="number"),
         build_element("td", result, class_="long"),
         afterwards or "–",
+        *run,
     )
+
+
+def build_run_cell(run_id: str | None) -> Markup:
+    """Return a link to a run as a cell, of one line however long its id is."""
+    link = build_element("a", shorten(run_id), href=build_url("/runs/show", id=run_id), title=run_id)
+    return build_element("td", link if run_id else "–", class_="name")
+
+
+def build_reason(call: HistoryCall) -> Markup:
+    """Return why a call did not end well, for the operator; of a refusal with a link to what changes it."""
+    record, decision = call.record, call.record.decision
+    if record.in_doubt and record.run_id:
+        return join_markup(shorten(record.error or "No result is recorded.", 200), " ", _build_resolve_link(record))
+    if decision is None or decision.allowed:
+        return shorten(record.error or "–", 200)
+    return join_markup(shorten(decision.reason or record.error, 200), " ", build_why_link(record))
+
+
+def build_why_link(record: RecordedCall | Record) -> Markup | None:
+    """Return a link to every rule about the agent and the tool of a call, and to what changes them."""
+    tool = record.tool_name if isinstance(record, RecordedCall) else record.tool
+    if not record.agent or not tool:  # the operator's own calls are decided by no rule
+        return None
+    return build_element("a", "What changes it", href=build_cell_url(record.agent, tool, event=record.seq))
+
+
+def _build_resolve_link(record: RecordedCall) -> Markup:
+    return build_link("Resolve", "/doubts/show", run=record.run_id, call=record.tool_call_id)
+
+
+def _build_rule(call: HistoryCall) -> Markup:
+    record = call.record
+    if record.decision is None:
+        return Markup("–")
+    if record.agent is None:
+        return shorten(record.decision.rule)
+    url = build_cell_url(record.agent, record.tool_name, event=record.seq)
+    return build_element("a", record.decision.rule, href=url, title="Every rule about the agent and the tool")
 
 
 def build_message(text: str, class_: str = "message") -> Markup:
@@ -183,19 +228,25 @@ def build_choices(name: str, choices: Iterable[tuple[str, str, bool]]) -> Markup
     return build_element("nav", build_element("ul", *links), class_="spans", aria_label=name)
 
 
+def build_tiles(*figures: tuple[int | str, str, str | None, str | None]) -> Markup:
+    """Return figures, each with its words, the colour that it has unless it is 0, and where it leads, if anywhere."""
+    tiles = []
+    for value, words, class_, url in figures:
+        number = build_element(
+            "b", f"{value:,}" if isinstance(value, int) else value, class_=class_ if value else "zero"
+        )
+        content = (number, build_element("span", words))
+        tiles.append(build_element("li", *content if url is None else (build_element("a", *content, href=url),)))
+    return build_element("ul", *tiles, class_="tiles")
+
+
 def build_sum_tiles(total: CallSum) -> Markup:
     """Return how many calls there were, how they ended, and what one took."""
-    average = format_duration(total.average_ms) or "–"
-    figures = (
-        (f"{total.calls:,}", "calls", None), (f"{total.ok:,}", "ended well", "good" if total.ok else None),
-        (f"{total.failed:,}", "failed", "failed" if total.failed else None),
-        (f"{total.refused:,}", "refused", "bad" if total.refused else None), (average, "on average", None),
+    return build_tiles(
+        (total.calls, "calls", None, None), (total.ok, "ended well", "good", None),
+        (total.failed, "failed", "failed", None), (total.refused, "refused", "bad", None),
+        (format_duration(total.average_ms) or "–", "on average", None, None),
     )  # fmt: skip
-    tiles = (
-        build_element("li", build_element("b", value, class_=class_), build_element("span", text))
-        for value, text, class_ in figures
-    )
-    return build_element("ul", *tiles, class_="tiles")
 
 
 def count_words(number: int, word: str) -> str:

@@ -16,6 +16,7 @@ from praval_tools.journal.index.search import FAILED, REFUSED
 from praval_tools.journal.index.usage import sum_since
 from praval_tools.names import OPERATOR
 from praval_tools.report.markup import Markup, build_code, build_element, build_row, join_markup
+from praval_tools.report.text import format_arguments
 from praval_tools.tools.decision import ApprovalRequest
 from praval_tools.web.activity import parts
 from praval_tools.web.activity.activity import Activity
@@ -42,19 +43,19 @@ class StartView:
         doubts = sum(not call.is_running for call in list_open_calls(index, limit=_MAX_DOUBTS))
         hour = sum_since(index, datetime.now(UTC) - timedelta(hours=1))
         history, _ = read_latest_calls(self.activity.journal, limit=_LATEST_EVENTS)
-        tiles = (
-            _build_tile(len(requests), "call waits for you", "calls wait for you", "/approvals", "ask"),
-            _build_tile(doubts, "call in doubt", "calls in doubt", "/doubts", "ask"),
-            _build_tile(hour.calls, "call in the last hour", "calls in the last hour", "/calls"),
-            _build_tile(hour.refused, "refusal in the last hour", "refusals in the last hour", _REFUSALS, "bad"),
-            _build_tile(hour.failed, "failure in the last hour", "failures in the last hour", _FAILURES, "failed"),
+        tiles = parts.build_tiles(
+            _get_tile(len(requests), "call waits for you", "calls wait for you", "/approvals", "ask"),
+            _get_tile(doubts, "call in doubt", "calls in doubt", "/doubts", "ask"),
+            _get_tile(hour.calls, "call in the last hour", "calls in the last hour", "/calls"),
+            _get_tile(hour.refused, "refusal in the last hour", "refusals in the last hour", _REFUSALS, "bad"),
+            _get_tile(hour.failed, "failure in the last hour", "failures in the last hour", _FAILURES, "failed"),
         )
         counts = parts.build_section(
-            "What waits, and what happens",
+            "Now",
             "",
-            parts.build_stream("calls", seq),
             None if index.is_ready else parts.build_progress_note(index.progress.percent),
-            parts.build_live_region("counts", build_element("ul", *tiles, class_="tiles")),
+            parts.build_live_region("counts", tiles),
+            stream=parts.build_stream("calls", seq),
         )
         asked = parts.build_live_region("requests", _build_requests(requests))
         latest = parts.build_live_region("latest", _build_calls(history.calls[-_LATEST_ROWS:]))
@@ -65,10 +66,10 @@ _REFUSALS = parts.build_url("/audit", outcome=REFUSED, since="1h")
 _FAILURES = parts.build_url("/audit", outcome=FAILED, since="1h")
 
 
-def _build_tile(number: int, singular: str, plural: str, url: str, class_: str = "") -> Markup:
-    value = build_element("b", f"{number:,}", class_=class_ if number and class_ else None)
-    text = build_element("span", singular if number == 1 else plural)
-    return build_element("li", build_element("a", value, text, href=url))
+def _get_tile(
+    number: int, singular: str, plural: str, url: str, class_: str | None = None
+) -> tuple[int, str, str | None, str]:  # fmt: skip
+    return number, singular if number == 1 else plural, class_, url
 
 
 def _build_requests(requests: Sequence[ApprovalRequest]) -> Markup | None:
@@ -77,27 +78,33 @@ def _build_requests(requests: Sequence[ApprovalRequest]) -> Markup | None:
     rows = [
         build_row(
             parts.build_time(each.asked), parts.shorten(each.agent or OPERATOR), build_code(parts.shorten(each.tool)),
+            build_element("td", build_code(parts.shorten(format_arguments(each.arguments), 160)), class_="long"),
             each.risk_level, build_element("td", parts.shorten(each.reason, 300), class_="long"),
+            build_element(
+                "a", "Answer", href=f"/approvals#request-{each.id}", class_="primary", aria_label=f"Answer {each.tool}"
+            ),
         )
         for each in requests[:_MAX_REQUESTS]
     ]  # fmt: skip
-    titles = ("asked (UTC)", "agent", "tool", "risk", "why")
-    table = parts.build_table(titles, rows, caption="Calls that wait, the oldest first")
-    link = parts.build_link("Look at them and answer", "/approvals")
-    return parts.build_section("Waits for you", "", table, build_element("p", link))
+    titles = ("asked (UTC)", "agent", "tool", "arguments", "risk", "why", "")
+    table = parts.build_table(titles, rows, caption="Calls that wait for an approval, the oldest first")
+    rest = len(requests) - _MAX_REQUESTS
+    link = build_element("p", parts.build_link(f"{rest:,} more", "/approvals")) if rest > 0 else None
+    return parts.build_section("Waits for you", "", table, link)
 
 
-def _build_calls(calls: Sequence[HistoryCall]) -> Markup | None:
+def _build_calls(calls: Sequence[HistoryCall]) -> Markup:
     if not calls:
-        return None
+        text = "No call is recorded yet. Calls appear here as soon as agents of a program with this journal make some."
+        return parts.build_section("Latest calls", "", parts.build_note(text))
     rows = [
         build_row(
             parts.build_time(call.record.started or call.record.ended), parts.shorten(call.agent),
             build_code(parts.shorten(call.record.tool_name)), parts.build_outcome(call.outcome),
-            build_element("td", parts.shorten(call.record.error or "–", 200), class_="long"),
+            build_element("td", parts.build_reason(call), class_="long"),
         )
         for call in reversed(calls)
     ]  # fmt: skip
-    titles = ("time (UTC)", "agent", "tool", "outcome", "error")
-    table = parts.build_table(titles, rows, caption="The latest calls, the newest first")
+    titles = ("time (UTC)", "agent", "tool", "outcome", "why")
+    table = parts.build_table(titles, rows, class_="listing brief", caption="The newest first")
     return parts.build_section("Latest calls", "", table, build_element("p", parts.build_link("All calls", "/calls")))

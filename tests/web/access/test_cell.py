@@ -17,9 +17,9 @@ from urllib.parse import quote
 import httpx
 import pytest
 from operator_page_rig import serve_page
-from web_access_rig import AccessServer, fill_registry, read_form, serve_access
+from web_access_rig import HOSTILE, AccessServer, fill_registry, read_form, serve_access
 
-from praval_tools import ToolRegistry
+from praval_tools import ToolCall, ToolRegistry
 from praval_tools.report.event_text import describe_event
 
 CELL = "/matrix/cell?agent=intern&tool=pay"
@@ -51,6 +51,22 @@ class TestRules:
         rules = re.findall(r'<th scope="row">(?:<b>)?([a-z]+)', page)
         assert [tried.rule for tried in registry.explain("intern", "pay").tried] == rules
         assert "praval-tools assign pay intern" in page
+
+    def test_a_recorded_call_is_explained_beside_what_holds_now(
+        self, server: AccessServer, client: httpx.Client, registry: ToolRegistry
+    ) -> None:
+        """With its arguments, also where only the journal is known; an event of others, or none, is not shown."""
+        registry.grant("pay", "intern", where={"amount": {"maximum": 100}})
+        registry.execute(ToolCall("c", "pay", {"to": HOSTILE, "amount": 200}, "intern"))
+        (refusal,) = (record for record in server.journal.store.read() if record.type == "call_refused")
+        page = client.get(f"{CELL}&event={refusal.seq}").text
+        for words in ("amount is larger than 100", "amount=200", "wider bounds", '<span class="chip good">allowed'):
+            assert words in page
+        assert "<script>alert" not in page
+        for url in (f"{CELL}&event={2**62}", f"/matrix/cell?agent=intern&tool=csv_parse&event={refusal.seq}"):
+            assert "amount=200" not in client.get(url).text
+        with serve_access(server.journal.name) as alone, alone.open_client() as other:
+            assert "amount is larger than 100" in other.get(f"{CELL}&event={refusal.seq}").text
 
     def test_an_unknown_tool_is_not_found(self, client: httpx.Client) -> None:
         """Similar names are proposed, and nothing can be changed."""

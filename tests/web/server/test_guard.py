@@ -337,12 +337,20 @@ class TestStart:
             server.activity.index.catch_up()
             with server.log_in() as client:
                 text = client.get("/").text
-        assert all(word in text for word in ("Calls that wait", "by zero", "The latest calls"))
+        assert all(word in text for word in ("Calls that wait", "by zero", "Latest calls", "to=&quot;x"))
+        assert re.search("nothing gives it this tool. <a href=./matrix/cell[?]agent=eve&amp;tool=work&amp;event=", text)
         counts = re.findall(r"<b[^>]*>([\d,]+)</b><span>([^<]*)</span>", text)
         assert [
             ("1", "call waits for you"), ("0", "calls in doubt"), ("4", "calls in the last hour"),
             ("2", "refusals in the last hour"), ("1", "failure in the last hour"),
         ] == counts  # fmt: skip
+
+    def test_says_what_to_expect_where_nothing_is_recorded(self, tmp_path: Path) -> None:
+        """Figures of 0 stand back, and pages of what waits say once that nothing does."""
+        with serve_page(tmp_path / "runs.db") as server, server.log_in() as client:
+            assert "No call is recorded yet" in client.get("/").text
+            assert 5 == client.get("/").text.count('<b class="zero">0</b>')
+            assert "0 calls" not in client.get("/approvals").text + client.get("/doubts").text
 
 
 def test_streams_end_when_the_token_does(tmp_path: Path) -> None:
