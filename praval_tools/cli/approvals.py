@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 
 import click
@@ -19,7 +18,7 @@ from praval_tools.journal.redaction.marker_key import load_store_key
 from praval_tools.journal.redaction.redactor import Redactor
 from praval_tools.journal.stored_approvals import StoredApprovals
 from praval_tools.names import OPERATOR
-from praval_tools.schema.json_input import preview_json
+from praval_tools.schema.json_input import parse_typed_json, preview_json
 from praval_tools.tools.decision import Allow, ApprovalAnswer, ApprovalEntry, ApprovalRequest, Deny
 
 _by_option = click.option("--by", metavar="NAME", default=OPERATOR, show_default=True, help="Who answers; recorded.")
@@ -109,12 +108,9 @@ def deny_command(ctx: click.Context, id: str, *, reason: str, by: str, as_json: 
 
 
 def _parse_edit(text: str) -> JsonObject:
-    def reject_constant(name: str) -> None:
-        raise ValueError(f"{name} is not a JSON number")
-
     try:
-        changes = json.loads(text, parse_constant=reject_constant)
-    except (ValueError, RecursionError) as error:
+        changes = parse_typed_json(text)
+    except ValueError as error:
         fix = """an edit is an object: --edit '{"amount": 5}'."""
         raise UsageError(f"--edit is not valid JSON ({error}); {fix}") from error
     if not isinstance(changes, dict):

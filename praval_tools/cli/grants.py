@@ -24,6 +24,7 @@ from praval_tools.cli.common import JsonObject, UsageError
 from praval_tools.cli.times import FutureTimeParam, Param, format_time
 from praval_tools.errors import GrantError
 from praval_tools.names import OPERATOR, format_count
+from praval_tools.schema.json_input import parse_typed_json
 
 _WHERE_EXAMPLE: Final = """'{"amount": {"maximum": 100}}'"""
 
@@ -35,8 +36,8 @@ class _JsonObjectParam(Param):
 
     def convert(self, value: str | JsonObject, param: click.Parameter | None, ctx: click.Context | None) -> JsonObject:
         try:
-            parsed: object = json.loads(value) if isinstance(value, str) else value
-        except (ValueError, RecursionError) as error:
+            parsed: object = parse_typed_json(value) if isinstance(value, str) else value
+        except ValueError as error:
             self.fail(f"it is not valid JSON: {error}; write for example {_WHERE_EXAMPLE}.", param, ctx)
         if not isinstance(parsed, dict):
             self.fail(f"it is not a JSON object; write for example {_WHERE_EXAMPLE}.", param, ctx)

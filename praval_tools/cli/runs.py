@@ -32,6 +32,7 @@ from praval_tools.errors import ToolUsageError
 from praval_tools.journal import Journal, RecordedCall, RunInfo
 from praval_tools.journal.replay import FINAL_OUTCOMES, Recording, ReplayEntry
 from praval_tools.names import OPERATOR, format_count, suggest_names
+from praval_tools.schema.json_values import reject_constant
 
 _MAX_HINTS = 5
 
@@ -155,9 +156,6 @@ def resolve_command(
 
 
 def _parse_result(text: str) -> object:
-    def reject_constant(name: str) -> None:
-        raise ValueError(f"{name} is not a JSON number")
-
     try:
         return json.loads(text, parse_constant=reject_constant)
     except (ValueError, RecursionError) as error:

@@ -23,10 +23,10 @@ from praval_tools.execution.fast_path import FastFunction, build_fast_function, 
 from praval_tools.execution.pipeline import coerce_arguments
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.redaction.redactor import RedactionPlan, Redactor
-from praval_tools.journal.redaction.secret_tree import has_secret_marks
 from praval_tools.names import find_similar_names
 from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
 from praval_tools.schema.json_values import SCALAR_TYPES
+from praval_tools.schema.secret_marks import has_secret_schema
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.compiled import Arguments
 from praval_tools.tools.frames import activate_tool_frame
@@ -168,7 +168,7 @@ class CallPlans:
         if has_marks is None:
             has_marks = bool(build_mark_schemas(implementation))
             if implementation.is_compilable:
-                has_marks = has_marks or has_secret_marks(implementation.compiled.parameters_schema)
+                has_marks = has_marks or has_secret_schema(implementation.compiled.parameters_schema)
                 self._has_marks[implementation] = has_marks
         return has_marks
 

@@ -133,6 +133,23 @@ def parse_json(text: str | bytes | bytearray, *, max_bytes: int = MAX_BYTES, max
     return value
 
 
+def parse_typed_json(text: str) -> Any:
+    """
+    Return the JSON value that a person typed.
+
+    Raises:
+        ValueError: It is none, or no store and no tool could take it: it has a key twice, a number beyond those of
+            floating point or half of a surrogate pair, or is nested too deeply.
+    """
+    if not text.strip():
+        raise ValueError("it is empty")
+    try:
+        return parse_json(text)
+    except MalformedArgumentsError as error:
+        what, _, detail = error.problems[0].reason.partition("is not JSON: ")
+        raise ValueError(detail or f"it {what}") from None
+
+
 def _parse_refused_json(data: bytes, error: Exception, max_depth: int) -> Any:
     """Accept integers that the fast decoder refuses; say what is wrong with everything else."""
     if isinstance(error, msgspec.ValidationError) and "Integer" in str(error):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Annotated, Final, Literal
 
 from praval_tools.schema.class_fields import (
@@ -106,7 +106,7 @@ def has_secret_schema(schema: JsonSchema) -> bool:
     return any(map(marks_secret, iter_schemas(schema)))
 
 
-def marks_secret(schema: JsonSchema) -> bool:
+def marks_secret(schema: Mapping[str, object]) -> bool:
     """Tell whether a JSON Schema marks its own values as secret."""
     return schema.get("writeOnly") is True or schema.get("format") == "password"
 

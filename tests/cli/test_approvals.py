@@ -100,6 +100,7 @@ class TestApprovals:
             (("approve", "call_0", "--edit", "{"), 2, "not valid JSON"),
             (("approve", "call_0", "--edit", "[1]"), 2, "takes an object"),
             (("approve", "call_0", "--edit", "NaN"), 2, "not valid JSON"),
+            (("approve", "call_0", "--edit", '{"amount": 1, "amount": 2}'), 2, "'amount' twice"),
             (("aprove", "call_0"), 2, "approve"),
         ],
         ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

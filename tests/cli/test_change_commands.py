@@ -145,6 +145,7 @@ class TestAssign:
             (["--expires", "999999999w"], "is too long"),
             (["--max-calls", "0"], "0 is not in the range x>=1"),
             (["--where", "{"], "it is not valid JSON"),
+            (["--where", '{"amount": {"maximum": 1}, "amount": {}}'], "'amount' twice"),
             (["--where", "amount<5"], """write for example '{"amount": {"maximum": 100}}'"""),
             (["--where", "[]"], "it is not a JSON object"),
             (["--where", '{"amont": {}}'], "amont"),

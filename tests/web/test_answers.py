@@ -17,7 +17,8 @@ import pytest
 from activity_rig import Server, serve_journal
 
 from praval_tools import ApprovalRequest, ToolCall, ToolInDoubtError, ToolRegistry
-from praval_tools.web.activity.activity import edit_arguments, parse_json
+from praval_tools.schema.json_input import parse_typed_json
+from praval_tools.web.activity.activity import edit_arguments
 
 DRIVER = Path(__file__).parents[1] / "support" / "approval_driver.py"
 Process = subprocess.Popen[str]
@@ -193,7 +194,7 @@ class TestEdits:
     def test_what_is_not_plain_json_is_refused(self, text: str) -> None:
         """Also where Python's parser takes it."""
         with pytest.raises(ValueError, match="."):
-            parse_json(text)
+            parse_typed_json(text)
 
 
 PROGRAM = """
@@ -214,9 +215,9 @@ with registry.run("=1/&%41 <b>"):
 
 def test_brackets_in_texts_are_no_nesting() -> None:
     """Also behind quotes with a backslash; a text that does not end is refused at once."""
-    assert ["[" * 500 + '"'] == parse_json('["' + "[" * 500 + '\\""]')
+    assert ["[" * 500 + '"'] == parse_typed_json('["' + "[" * 500 + '\\""]')
     with pytest.raises(ValueError):
-        parse_json('["' + '\\"' * 500_000)
+        parse_typed_json('["' + '\\"' * 500_000)
 
 
 class TestDoubts:

@@ -8,7 +8,7 @@ from typing import Final
 
 from praval_tools.cli.common import JsonObject
 from praval_tools.journal.redaction.secret_names import DEFAULT_SECRET_NAMES, SecretNames, is_amount
-from praval_tools.journal.redaction.secret_tree import has_secret_marks
+from praval_tools.schema.secret_marks import has_secret_schema, marks_secret
 from praval_tools.tools.mark_schemas import build_mark_schemas
 from praval_tools.tools.tool import AnyTool
 
@@ -50,12 +50,12 @@ def marks_secrets(tool: AnyTool) -> bool:
     implementation = tool.implementation
     if not implementation.is_compilable or build_mark_schemas(implementation):
         return True
-    return has_secret_marks(implementation.compiled.parameters_schema)
+    return has_secret_schema(implementation.compiled.parameters_schema)
 
 
 def redact_schema(schema: JsonObject) -> JsonObject:
     """
-    Return *schema* without values of what is secret: marked as `Secret` (`writeOnly`), or named like one.
+    Return *schema* without values of what is secret: marked as `Secret` or as a password, or named like one.
 
     Defaults, examples and constants go; of what is marked, the possible values as well.
     """
@@ -71,7 +71,7 @@ def _is_marked(schema: object) -> bool:
     if not isinstance(schema, dict):
         return False
     arms = [arm for keyword in _ALTERNATIVES for arm in _to_list(schema.get(keyword))]
-    return schema.get("writeOnly") is True or any(map(_is_marked, arms))
+    return marks_secret(schema) or any(map(_is_marked, arms))
 
 
 def _to_list(value: object) -> list[object]:

@@ -9,7 +9,7 @@ from attrs import Factory, define, field
 
 from praval_tools.journal.redaction.secret_names import is_amount
 from praval_tools.schema.json_pointer import resolve_pointer
-from praval_tools.schema.schema_tree import JsonSchema, iter_schemas
+from praval_tools.schema.secret_marks import marks_secret
 
 _TEXTLESS_TYPES: Final = frozenset({"number", "integer", "boolean", "null"})
 _FIXED_FORMATS: Final = frozenset({"date-time", "date", "time", "duration", "uuid"})
@@ -82,15 +82,6 @@ def has_secret_keys(nodes: Iterable[SecretNode]) -> bool:
 def _iter_closures(nodes: Iterable[SecretNode]) -> Iterator[SecretNode]:
     for node in nodes:
         yield from node.closure
-
-
-def has_secret_marks(schema: JsonSchema) -> bool:
-    """Tell whether anything in *schema* is marked as secret."""
-    return any(map(_is_marked, iter_schemas(schema)))
-
-
-def _is_marked(schema: _Schema) -> bool:
-    return schema.get("writeOnly") is True or schema.get("format") == "password"
 
 
 def join_nodes(nodes: Iterable[SecretNode]) -> SecretNode:
@@ -190,7 +181,7 @@ class _SecretTreeBuilder:
         return node
 
     def _fill_node(self, node: SecretNode, schema: _Schema) -> None:
-        node.secret = _is_marked(schema)
+        node.secret = marks_secret(schema)
         parts: list[tuple[str | int, object]] = [*(schema.get("properties") or {}).items()]
         parts += enumerate(schema.get("prefixItems") or ())
         node.members = {step: self._build_member(step, part) for step, part in parts}

@@ -22,9 +22,10 @@ from praval_tools.journal.events import EventType
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.report.event_text import describe_event
 from praval_tools.report.text import format_time
+from praval_tools.schema.json_input import parse_typed_json
 from praval_tools.web.access.access import AccessReader
 from praval_tools.web.activity import parts
-from praval_tools.web.activity.activity import StaleFormError, parse_json
+from praval_tools.web.activity.activity import StaleFormError
 
 CHANGES: Final = {
     "grant": "Granted.", "revoke": "The grant was revoked.", "remove": "Taken away.", "block": "Blocked.",
@@ -158,7 +159,7 @@ def _read_terms(fields: Mapping[str, str], reason: str) -> GrantTerms:
     )
     if text := fields.get("where", "").strip():
         try:
-            where = parse_json(text)
+            where = parse_typed_json(text)
         except ValueError as error:
             raise ValueError(f"The bounds are not JSON: {error}.") from error
         if not isinstance(where, dict):

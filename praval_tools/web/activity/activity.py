@@ -18,7 +18,7 @@ from praval_tools.journal.redaction.redactor import Redactor
 from praval_tools.journal.replay import Recording
 from praval_tools.journal.storage.protocol import Store
 from praval_tools.journal.stored_approvals import StoredApprovals
-from praval_tools.schema import json_input
+from praval_tools.schema.json_input import parse_typed_json
 from praval_tools.tools.decision import Allow, ApprovalAnswer, ApprovalRequest
 from praval_tools.web.activity.feed import Feed
 
@@ -135,22 +135,6 @@ class Activity:
             self.journal.resolve_in_run(recording, call_id, result=result, error=error, rerun=rerun, by=by)
 
 
-def parse_json(text: str) -> object:
-    """
-    Return the value that *text* writes as JSON.
-
-    Raises:
-        ValueError: It is not JSON, or no store and no tool could take it: it names a key of an object twice, holds a
-            number beyond those of floating point or half of a surrogate pair, or is nested too deeply.
-    """
-    if not text.strip():
-        raise ValueError("it is empty")
-    try:
-        return json_input.parse_json(text)
-    except json_input.MalformedArgumentsError as error:
-        raise ValueError(f"it {error.problems[0].reason}") from None
-
-
 def write_json(value: object) -> str:
     """Return *value* as JSON; what is not JSON, as text."""
     return json.dumps(value, ensure_ascii=False, default=str)
@@ -170,7 +154,7 @@ def edit_arguments(request: ApprovalRequest, text: str, *, are_changes: bool) ->
     """
     if not text.strip():
         return None
-    edited = parse_json(text)
+    edited = parse_typed_json(text)
     if not isinstance(edited, dict):
         raise ValueError("it is not an object")
     shown = request.arguments

@@ -14,8 +14,9 @@ from praval_tools.journal.index.run_pages import OpenCall, count_open_calls, lis
 from praval_tools.journal.journal import RecordedCall
 from praval_tools.names import OPERATOR
 from praval_tools.report.markup import Markup, build_code, build_element, build_row
+from praval_tools.schema.json_input import parse_typed_json
 from praval_tools.web.activity import parts
-from praval_tools.web.activity.activity import Activity, StaleFormError, parse_json
+from praval_tools.web.activity.activity import Activity, StaleFormError
 from praval_tools.web.activity.calls import parse_number
 from praval_tools.web.activity.forms import read_operator_form
 from praval_tools.web.activity.host import Host
@@ -124,7 +125,7 @@ class DoubtViews:
 
 def _parse_result(text: str) -> object:
     try:
-        return parse_json(text)
+        return parse_typed_json(text)
     except ValueError as error:
         raise ValueError(f'The result is not JSON: {error}. A text needs quotes: "done".') from error
 

@@ -40,6 +40,8 @@ TEXTS = st.text(min_size=1, max_size=60) | st.sampled_from(
     ["# x", "- x", "1. x", "> x", "```", "| a | b |", "---", "===", "    x", "*", "[a]: http://x", "!!! note", HOSTILE]
 )
 
+SECRET_MARKS = ({"writeOnly": True}, {"format": "password"})
+
 
 def make_page(text: str, name: str = "x") -> Page:
     """Return a page with a text in each place that one can be in."""
@@ -366,7 +368,9 @@ class TestSchemas:
 
         assert ["secret", "maxLength 3"] == describe_constraints(schema)
 
-    @pytest.mark.parametrize("mark", [{"writeOnly": True}, {"anyOf": [{"writeOnly": True}, {"type": "null"}]}])
+    @pytest.mark.parametrize(
+        "mark", [*SECRET_MARKS, {"anyOf": [SECRET_MARKS[0], {"type": "null"}]}, {"anyOf": [SECRET_MARKS[1]]}]
+    )
     def test_secrets_behind_references(self, mark: dict[str, Any]) -> None:
         """What a secret refers to has no values either, and neither has what it contains."""
         hush = {"default": "hush", "examples": ["hush"], "const": "hush", "enum": ["hush"]}

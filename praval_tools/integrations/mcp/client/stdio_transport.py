@@ -12,7 +12,7 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import IO, Final, NoReturn
+from typing import IO, Final
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -23,6 +23,7 @@ from praval_tools.integrations.foreign_text import replace_surrogates
 from praval_tools.integrations.mcp.client.address import ServerAddress
 from praval_tools.integrations.mcp.client.errors import McpServerError
 from praval_tools.integrations.mcp.client.transport import Delivery, TransportStreams, describe_os_error
+from praval_tools.schema.json_values import reject_constant
 
 _CHUNK_BYTES: Final = 65_536
 _MAX_STRAY_LINES: Final = 1_000
@@ -206,13 +207,9 @@ def parse_message(line: bytes) -> JSONRPCMessage | None:
     if not line.lstrip().startswith(b"{"):
         return None
     try:
-        value = json.loads(line.decode("utf-8", "replace"), parse_constant=_refuse_constant)
+        value = json.loads(line.decode("utf-8", "replace"), parse_constant=reject_constant)
         if b"\\u" in line:  # half of a surrogate pair in one text must not cost the whole message
             value = replace_surrogates(value)
         return jsonrpc_message_adapter.validate_python(value, by_name=False)
     except (ValueError, RecursionError):
         return None
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
