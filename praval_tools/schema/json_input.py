@@ -133,7 +133,7 @@ def parse_json(text: str | bytes | bytearray, *, max_bytes: int = MAX_BYTES, max
     return value
 
 
-def parse_typed_json(text: str) -> Any:
+def parse_typed_json(text: str) -> object:
     """
     Return the JSON value that a person typed.
 
@@ -144,10 +144,11 @@ def parse_typed_json(text: str) -> Any:
     if not text.strip():
         raise ValueError("it is empty")
     try:
-        return parse_json(text)
+        value: object = parse_json(text)
     except MalformedArgumentsError as error:
         what, _, detail = error.problems[0].reason.partition("is not JSON: ")
         raise ValueError(detail or f"it {what}") from None
+    return value
 
 
 def _parse_refused_json(data: bytes, error: Exception, max_depth: int) -> Any:
