@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -22,6 +21,7 @@ from praval_tools.journal.storage.protocol import Record
 from praval_tools.names import format_count
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.report.call_patterns import CallPattern
+from praval_tools.report.remedies import write_command
 
 AdviceKind = Literal[
     "unused-grant", "narrower-grant", "unused-share", "unused-category", "unused-tool", "wanted-grant"
@@ -34,7 +34,6 @@ _EVENT_TYPES: Final = (EventType.AGENT_TOOL_CALL, EventType.CALL_REFUSED)
 _UNKNOWN_RULES: Final = ("blocked", "definition", "disabled", "policy", "operator")
 """Rules whose refusals no grant would change."""
 _BOUNDS_RULE: Final = "out-of-bounds"
-_COMMAND: Final = "praval-tools"
 
 _Key = tuple[str, str]
 
@@ -150,7 +149,7 @@ def _advise_on_grants(registry: ToolRegistry, usage: _Usage) -> Iterator[Advice]
         own, delegated = usage.by_grant.get(grant.id), usage.by_delegate.get(key)
         if own is None and delegated is None:
             text = f"{grant.agent!r} never used its grant of {grant.tool!r}."
-            commands = (_write_command("revoke", grant.id),)
+            commands = (write_command("revoke", [grant.id]),)
             yield Advice(
                 kind="unused-grant", tool=grant.tool, agent=grant.agent, text=text, commands=commands, grant=grant.id
             )
@@ -197,7 +196,7 @@ def _narrow_grant(registry: ToolRegistry, grant: Grant, pattern: CallPattern, *,
         last=pattern.last, grant=grant.id, terms=terms,
         text=f"For what {grant.agent!r} did with {grant.tool!r} this would have sufficed: {', '.join(reasons)}.",
         commands=(
-            _write_command("assign", grant.tool, grant.agent, *options), _write_command("revoke", grant.id)
+            write_command("assign", [grant.tool, grant.agent], options), write_command("revoke", [grant.id])
         ),
     )  # fmt: skip
 
@@ -232,7 +231,7 @@ def _advise_on_shares(registry: ToolRegistry, usage: _Usage) -> Iterator[Advice]
         name = tool.name
         if name not in used:
             text = f"Nobody used that {name!r} is shared."
-            yield Advice(kind="unused-share", tool=name, text=text, commands=(_write_command("unshare", name),))
+            yield Advice(kind="unused-share", tool=name, text=text, commands=(write_command("unshare", [name]),))
 
 
 def _advise_on_categories(registry: ToolRegistry, usage: _Usage) -> Iterator[Advice]:
@@ -244,14 +243,14 @@ def _advise_on_categories(registry: ToolRegistry, usage: _Usage) -> Iterator[Adv
             reached = [name for name in names if registry.explain(agent, name).rule == "category"]
             if reached and not any((agent, name) in used for name in names):
                 text = f"{agent!r} requests category {category!r} and called none of its tools by that."
-                commands = tuple(_write_command("unassign", name, agent) for name in reached)
+                commands = tuple(write_command("unassign", [name, agent]) for name in reached)
                 yield Advice(kind="unused-category", agent=agent, text=text, commands=commands)
 
 
 def _advise_on_tools(registry: ToolRegistry, usage: _Usage) -> Iterator[Advice]:
     for tool in registry.list_all_tools():
         if tool.name not in usage.seen_tools:
-            text, command = f"Nobody called {tool.name!r}.", _write_command("disable", tool.name)
+            text, command = f"Nobody called {tool.name!r}.", write_command("disable", [tool.name])
             yield Advice(kind="unused-tool", tool=tool.name, text=text, commands=(command,))
 
 
@@ -270,7 +269,8 @@ def _advise_on_refusals(registry: ToolRegistry, usage: _Usage) -> Iterator[Advic
             continue
         terms, command = _write_wanted_grant(registry, agent, tool, pattern)
         if "where" not in terms:  # a grant without bounds would permit more than was asked for
-            terms, command = {}, _write_command("audit", f"--agent={agent}", f"--tool={tool}", "--outcome=forbidden")
+            options = [f"--agent={agent}", f"--tool={tool}", "--outcome=forbidden"]
+            terms, command = {}, write_command("audit", [], options)
         yield Advice(
             kind="wanted-grant", tool=tool, agent=agent, calls=pattern.count, first=pattern.first, last=pattern.last,
             text=f"{agent!r} was refused {tool!r} {pattern.count} times for arguments outside of the bounds of its "
@@ -288,12 +288,4 @@ def _write_wanted_grant(
     if bounds:
         terms["where"] = bounds
         options += ["--where", json.dumps(bounds)]
-    return terms, _write_command("assign", tool, agent, *options)
-
-
-def _write_command(name: str, *words: str) -> str:
-    """Return a command for a shell; words that look like options stand after `--`."""
-    names = [word for word in words if not word.startswith("--")]
-    is_option_like = bool(names) and any(word.startswith("-") for word in names[:2])
-    given = [name, *words[2:], "--", *words[:2]] if is_option_like else [name, *words]
-    return shlex.join([_COMMAND, *given])
+    return terms, write_command("assign", [tool, agent], options)

@@ -15,6 +15,8 @@ MIN_CALLS_FOR_BOUNDS: Final = 20
 
 _MAX_VALUES: Final = 12
 _MIN_PREFIX: Final = 3
+_MAX_LENGTH: Final = 200
+"""Characters up to which a text is kept as a value, and of the beginnings of texts."""
 _PREFIX: Final = re.compile(r"[A-Za-z0-9_/.:@+ -]*")
 _MARKER: Final = "[secret "
 
@@ -44,7 +46,11 @@ class _ArgumentPattern:
         elif isinstance(value, str):
             if _MARKER in value:
                 self.kinds.add(object)  # a secret: nothing is concluded
-            self.prefix = value if self.prefix is None else _find_common_prefix(self.prefix, value)
+            start = value[:_MAX_LENGTH]
+            self.prefix = start if self.prefix is None else _find_common_prefix(self.prefix, start)
+            if start != value:
+                self.has_many_values = True
+                return
         self.values.setdefault(json.dumps(value), value)
         if len(self.values) > _MAX_VALUES:
             self.has_many_values = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+from collections.abc import Sequence
 
 from praval_tools.access.records import Block
 from praval_tools.tools.decision import Decision, Tried
@@ -37,20 +38,27 @@ def _write_as_command(match: re.Match[str]) -> str:
     except SyntaxError:
         return match[0]
     assert isinstance(call, ast.Call)
-    words = ["praval-tools", _COMMANDS[match[1]], *map(_write_word, call.args)]
+    names = [_read_word(node) for node in (*call.args, *(keyword.value for keyword in call.keywords))]
+    options = []
     for keyword in call.keywords:
-        words.append(_write_word(keyword.value))
         if match[1] == "enable" and keyword.arg not in (None, "tool"):
-            words += ["--kind", str(keyword.arg)]
-    return " ".join(words)
+            options += ["--kind", str(keyword.arg)]
+    return write_command(_COMMANDS[match[1]], names, options)
 
 
-def _write_word(node: ast.expr) -> str:
+def _read_word(node: ast.expr) -> str:
     if isinstance(node, ast.Name):  # a placeholder
         return node.id.upper()
     if isinstance(node, ast.Constant):
-        return "AGENT" if node.value is ... else shlex.quote(str(node.value))
-    return shlex.quote(ast.unparse(node))
+        return "AGENT" if node.value is ... else str(node.value)
+    return ast.unparse(node)
+
+
+def write_command(command: str, names: Sequence[str], options: Sequence[str] = ()) -> str:
+    """Return a command for a shell; names that look like options stand after `--`."""
+    is_option_like = any(name.startswith("-") for name in names)
+    words = [*options, "--", *names] if is_option_like else [*names, *options]
+    return shlex.join(["praval-tools", command, *words])
 
 
 def format_remedy(decision: Decision) -> str:
@@ -59,10 +67,10 @@ def format_remedy(decision: Decision) -> str:
     if decision.allowed or not remedy:
         return ""
     if isinstance(source, Block):
-        return f"{remedy}: praval-tools unblock {shlex.quote(source.tool)} {shlex.quote(source.agent)}."
+        return f"{remedy}: {write_command('unblock', [source.tool, source.agent])}."
     if decision.rule == "disabled" and (kind := getattr(source, "kind", None)) is not None:
-        option = "" if kind == "tool" else f" --kind {kind}"
-        return f"{remedy}: praval-tools enable {shlex.quote(getattr(source, 'name', ''))}{option}."
+        options = [] if kind == "tool" else ["--kind", kind]
+        return f"{remedy}: {write_command('enable', [getattr(source, 'name', '')], options)}."
     return write_as_commands(decision.remedy)
 
 

@@ -179,21 +179,31 @@ class TestWantedGrants:
 
 
 def test_commands_are_for_a_shell(registry: ToolRegistry) -> None:
-    """Names of agents may hold anything."""
-    for name in ("-x", "a b", "$(reboot)", "'; rm -rf /"):
+    """Names of agents may hold anything, and be no options of the command, which would be about another agent."""
+    for name in ("-x", "--reason", "a b", "$(reboot)", "'; rm -rf /"):
         grant = registry.grant("pay", name)
         for _ in range(2):
             call(registry, name, "pay", amount=1)
         (advice,) = [one for one in find(registry, "narrower-grant") if one.grant == grant.id]
-        assert name in shlex.split(advice.commands[0])
+        words = shlex.split(advice.commands[0])
+        assert name in words
+        assert not name.startswith("-") or ["--", "pay", name] == words[-3:]
 
 
 def test_memory_does_not_grow_with_the_values() -> None:
-    """Of many values a few are kept."""
+    """Of many values a few are kept, and of long ones the beginning."""
     pattern = CallPattern()
     for number in range(1_000):
-        pattern.add(datetime(2026, 1, 1, tzinfo=UTC), {"id": f"order-{number}", "data": {"n": number}})
-    assert {"id": {"pattern": "^order-"}} == pattern.build_bounds()
+        arguments = {
+            "id": f"order-{number}",
+            "data": {"n": number},
+            "text": "x" * 100_000,
+            "few": "y" * (number % 2 + 1),
+        }
+        pattern.add(datetime(2026, 1, 1, tzinfo=UTC), arguments)
+    bounds = pattern.build_bounds()
+    assert ({"pattern": "^order-"}, {"enum": ["y", "yy"]}) == (bounds.pop("id"), bounds.pop("few"))
+    assert {"text": {"pattern": "^" + "x" * 200}} == bounds
     assert len(pattern._arguments["id"].values) <= 12
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
-from itertools import islice
 from typing import Final
 
-from attrs import frozen
+from attrs import field, frozen
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from praval_tools.journal.storage.protocol import Record
 from praval_tools.names import format_count
 from praval_tools.report.advice import Advice, collect_advice
-from praval_tools.report.markup import Markup, build_code, build_element, build_row, join_markup
+from praval_tools.report.markup import Markup, build_code, build_element, build_row, escape_text, join_markup
+from praval_tools.report.remedies import write_command
 from praval_tools.web.access.access import AccessReader, build_missing_program_note
 from praval_tools.web.activity import parts
 from praval_tools.web.activity.calls import parse_number
@@ -23,6 +26,7 @@ _DAYS: Final = (1, 7, 30, 90)
 _MAX_EVENTS: Final = 200_000
 """How many events are read for a page; the command reads all."""
 _MAX_SHOWN: Final = 200
+_MAX_COMMANDS: Final = 4_000
 _TITLES: Final = ("advice", "calls", "first (UTC)", "last (UTC)", "commands")
 
 
@@ -32,11 +36,14 @@ class AdviceView:
 
     access: AccessReader
     host: Host
+    turn: asyncio.Lock = field(factory=asyncio.Lock)
+    """Advice is made once at a time: it takes seconds, and other pages have to go on."""
 
     async def show_advice(self, request: Request) -> Response:
         """Show a choice of days; for those that were chosen, the advice."""
         days = parse_number(request, "days")
-        content = await run_in_threadpool(self._build, days if days in _DAYS else None)
+        async with self.turn:
+            content = await run_in_threadpool(self._build, days if days in _DAYS else None)
         return self.host.render_page(request, "Advice", content)
 
     def _build(self, days: int | None) -> Markup:
@@ -57,11 +64,12 @@ class AdviceView:
         journal = registry.journal
         if journal is None:
             return [parts.build_note("The registry has no journal.")]
-        records = list(islice(journal.store.read(since=self.access.now() - timedelta(days=days)), _MAX_EVENTS + 1))
-        if len(records) > _MAX_EVENTS:
+        records = journal.store.read(since=self.access.now() - timedelta(days=days))
+        try:
+            found = collect_advice(registry, _bound(records))
+        except _TooManyEventsError:
             text = f"These days hold more than {_MAX_EVENTS:,} events: choose fewer, or use praval-tools advise."
             return [parts.build_message(text)]
-        found = collect_advice(registry, records)
         if not found:
             return [parts.build_note("Nothing to advise: all that is permitted was used.")]
         note = f"{format_count(len(found), 'advice', 'advices')}; the first {_MAX_SHOWN} are shown."
@@ -71,8 +79,23 @@ class AdviceView:
         ]  # fmt: skip
 
 
+class _TooManyEventsError(Exception):
+    """There are more events than a page reads."""
+
+
+def _bound(records: Iterable[Record]) -> Iterator[Record]:
+    for count, record in enumerate(records):
+        if count == _MAX_EVENTS:
+            raise _TooManyEventsError
+        yield record
+
+
 def _build_row(advice: Advice) -> Markup:
     commands = [build_element("p", _build_command(command)) for command in advice.commands]
+    if sum(map(len, advice.commands)) > _MAX_COMMANDS:  # one that is cut would be another one
+        about = (("agent", advice.agent), ("tool", advice.tool))
+        again = write_command("advise", [], [f"--{name}={value}" for name, value in about if value])
+        commands = [build_element("p", "These commands are long, and said by: ", _build_command(again))]
     return build_row(
         build_element("th", parts.shorten(advice.text, 400), scope="row"),
         build_element("td", f"{advice.calls:,}" if advice.calls else "–", class_="number"),
@@ -84,7 +107,7 @@ def _build_row(advice: Advice) -> Markup:
 
 def _build_command(command: str) -> Markup:
     """Return a command of which no line ends inside of a word."""
-    words = parts.shorten(command, 1_000).split(" ")
+    words = escape_text(command).split(" ")
     spans = (Markup(f'<span class="word">{word}</span>') for word in words)
     return build_code(Markup(" ".join(spans)))
 
