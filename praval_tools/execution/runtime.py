@@ -7,6 +7,7 @@ import threading
 from collections.abc import MutableMapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -60,9 +61,16 @@ _INNER_ERRORS = (ToolExecutionError, ToolArgumentsError)
 """Errors of the calls that a tool makes: their texts hold what only the tool should see."""
 
 
-def is_broker_url(value: object) -> bool:
-    """Tell whether *value* is the URL of a broker that workers listen to: RabbitMQ or Redis."""
-    return isinstance(value, str) and value.startswith(BROKER_SCHEMES)
+def _find_broker_problem(url: object) -> str | None:
+    """Return what is wrong with the URL of RabbitMQ or Redis, without what it holds: that may be a password."""
+    if not isinstance(url, str) or not url.startswith(BROKER_SCHEMES):
+        return f"it begins with none of {', '.join(BROKER_SCHEMES)}"
+    try:
+        parts = urlsplit(url)
+        is_readable = parts.port != 0 and url.count("@") == parts.netloc.count("@") <= 1
+    except ValueError:
+        is_readable = False
+    return None if is_readable else "it cannot be read; in a password, write %40 for @, %2F for /, %3F for ?, %23 for #"
 
 
 class RegistryOptions(msgspec.Struct, frozen=True):
@@ -90,8 +98,8 @@ class RegistryOptions(msgspec.Struct, frozen=True):
             wrong.append(f"refusals: {self.refusals!r} is neither 'tell' nor 'hide'")
         if type(self.retry_wait) not in (int, float) or not 0 <= self.retry_wait <= _MAX_RETRY_WAIT:
             wrong.append(f"retry_wait: {self.retry_wait!r} is not a number of seconds from 0 to {_MAX_RETRY_WAIT:,}")
-        if self.broker is not None and not is_broker_url(self.broker):  # it may hold a password: not repeated
-            wrong.append(f"broker: it begins with none of {', '.join(BROKER_SCHEMES)}")
+        if self.broker is not None and (problem := _find_broker_problem(self.broker)) is not None:
+            wrong.append(f"broker: {problem}")
         limits = (("max_argument_bytes", None), ("warn_run_events", None), ("max_run_events", None))
         for name, most in (*limits, ("max_argument_depth", MAX_DEPTH), ("processes", _MAX_PROCESSES)):
             value = getattr(self, name)

@@ -208,7 +208,13 @@ class TestUnreachable:
         text = "".join(traceback.format_exception(caught.value))
         assert PASSWORD not in text + repr(caught.value) + get_url_name(address)
 
-    @pytest.mark.parametrize("bad", ["postgresql://u:se cret@[::1/db", "postgresql://u:secret@h:po:rt/db?secret=1"])
+    @pytest.mark.parametrize(
+        "bad",
+        [
+            "postgresql://u:se cret@[::1/db", "postgresql://u:secret@h:po:rt/db?secret=1", "postgresql://u:se/cret@h:1/db",
+            "postgresql://u:se@cret@h:1/db", "postgresql://u:se/cret@h",
+        ],
+    )  # fmt: skip
     def test_a_url_that_cannot_be_read(self, bad: str) -> None:
         """The error shows how a URL is written, and nothing of this one."""
         with pytest.raises(ToolUsageError, match="Write postgresql://USER:PASSWORD@HOST") as caught:

@@ -103,6 +103,7 @@ class WorkerEngine:
     def close(self) -> None:
         """End the threads that wait for workers, and the connections."""
         self.threads.close()
+        self.reader.close()
         self.broker.close()
 
 

@@ -15,6 +15,8 @@ _PAUSES: Final = ((0.1, 0.002), (2.0, 0.01), (float("inf"), 0.05))
 _PAUSE_PER_CALL: Final = 0.0003
 """The pause is at least so many seconds for each call that is looked for: many answers are read at once then."""
 _PAUSE_AFTER_ERROR: Final = 0.5
+_CLOSE_SECONDS: Final = 5.0
+"""How long `close` waits for what the thread does at that moment."""
 
 
 class WatchedCall:
@@ -56,7 +58,7 @@ class StatusReader:
         self._condition = threading.Condition()
         self._calls: dict[str, WatchedCall] = {}
         self._ended: list[str] = []
-        self._is_running = False
+        self._thread: threading.Thread | None = None
         self._begun = 0.0
 
     def watch(self, call_id: str) -> WatchedCall:
@@ -67,9 +69,9 @@ class StatusReader:
             before, self._begun = self._begun, monotonic()
             if self._begun - before > _PAUSES[0][0]:  # else it looks soon anyway
                 self._condition.notify()
-            if not self._is_running:
-                self._is_running = True
-                threading.Thread(target=self._run, name="praval-tools-workers", daemon=True).start()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="praval-tools-workers", daemon=True)
+                self._thread.start()
         return watched
 
     def forget(self, call_id: str) -> None:
@@ -78,11 +80,19 @@ class StatusReader:
             self._calls.pop(call_id, None)
             self._ended.append(call_id)
 
+    def close(self) -> None:
+        """Wait for the thread, which ends with the last call: after the store is closed, it must not read there."""
+        with self._condition:
+            thread = self._thread
+            self._condition.notify()
+        if thread is not None:
+            thread.join(_CLOSE_SECONDS)
+
     def _run(self) -> None:
         while True:
             with self._condition:
                 if not self._calls and not self._ended:
-                    self._is_running = False
+                    self._thread = None
                     return
                 watched, ended, self._ended = dict(self._calls), self._ended, []
             try:

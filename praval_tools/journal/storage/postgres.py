@@ -149,7 +149,10 @@ def get_url_name(url: str) -> str:
     Raises:
         ToolUsageError: It cannot be read; what it holds is not repeated.
     """
+    authority, _, path = url.partition("://")[2].partition("?")[0].partition("/")
     try:
+        if authority.count("@") > 1 or "@" in path:  # a part of a password would be taken for the host or the port
+            raise psycopg.ProgrammingError
         parts = conninfo_to_dict(url)
     except psycopg.Error:
         raise ToolUsageError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +17,7 @@ import sqlalchemy as sa
 from chaos_rig import Place, open_place, place, wait_until
 
 from praval_tools import Outcome, ToolCall, ToolRegistry, ToolUsageError
-from praval_tools.integrations.celery import engine
+from praval_tools.integrations.celery import engine, status_reader
 from praval_tools.integrations.celery.broker import RUN_AGAIN, RUN_ONCE
 from praval_tools.integrations.celery.requests import WorkerAnswer, WorkerRequest, get_owner_queue
 from praval_tools.integrations.celery.sealing import AlteredError, Sealer
@@ -187,6 +188,23 @@ class TestMissingParts:
             result = registry.execute(ToolCall("1", "mark", {"path": "x"}, "ann"))
         assert (Outcome.ENGINE_LOST, False) == (result.outcome, "secret" in str(result.error))
         assert "broker" in str(result.error)
+
+    def test_nothing_of_a_call_goes_on_when_the_registry_is_closed(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The thread that looks for answers has ended: it opened the store anew."""
+        monkeypatch.setattr(status_reader, "_PAUSES", ((float("inf"), 3.0),))
+        with ToolRegistry(engine="celery", broker="redis://127.0.0.1:1", journal=tmp_path / "runs.db") as registry:
+            registry.tool("mark", shared=True)(chaos_app.mark)
+            registry.execute(ToolCall("1", "mark", {"path": "x"}, "ann"))
+        assert "praval-tools-workers" not in [thread.name for thread in threading.enumerate()]
+
+    @pytest.mark.parametrize("mark", "@/?#")
+    def test_a_broker_whose_password_is_written_as_it_is(self, mark: str) -> None:
+        """The registry says how it is written; half of a password was taken for a port, and told to the model."""
+        with pytest.raises(ToolUsageError, match="cannot be read.*%2F for /") as caught:
+            ToolRegistry(broker=f"redis://ann:secret{mark}more@127.0.0.1:1")
+        assert "secret" not in str(caught.value)
 
     def test_a_broker_of_another_kind(self) -> None:
         """The registry says which there are, and repeats nothing of the URL."""
