@@ -191,12 +191,15 @@ class AgentToolResult(_ResultEventBase):
     Args:
         attempts: How often the function was started in all.
         by: Who resolved the call, where it was in doubt.
+        union_members: Which types of the unions in the return hint the value has, in its order, where its JSON does
+            not say it.
     """
 
     type: ClassVar = EventType.AGENT_TOOL_RESULT
 
     attempts: int = 1
     by: str = ""
+    union_members: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)

@@ -261,7 +261,7 @@ class Journal:
 
     def resolve_in_run(
         self, recording: Recording, call_id: str, *, result: Any = msgspec.UNSET, error: str | None = None,
-        rerun: bool = False, by: str = "operator",
+        rerun: bool = False, by: str = "operator", union_members: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
         """Record what came of a call in doubt, in a run whose lease the caller holds; see `resolve`."""
         refuse_others_than_operator("resolve a call in doubt")
@@ -286,7 +286,10 @@ class Journal:
             outcome = Outcome.OK if error is None else Outcome.TOOL_ERROR
             value = _encode_result(result) if error is None else None
             kind = None if error is None else "resolved"
-            event = AgentToolResult(**head, outcome=outcome, result=value, error=error, error_type=kind, attempts=0)
+            event = AgentToolResult(
+                **head, outcome=outcome, result=value, error=error, error_type=kind, attempts=0,
+                union_members=union_members,
+            )  # fmt: skip
             attempt = max(1, entry.attempts + 1)
         event, _ = self._get_redactor().build_plan().redact_event(event)
         record = build_record(event, attempt=attempt)

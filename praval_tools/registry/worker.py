@@ -192,7 +192,8 @@ def run_function(
             keywords = bind_arguments(call, implementation, arguments)
             keywords |= dict.fromkeys(implementation.context_parameters, make_context(frame))
             value = _enter_function(implementation, keywords, tool)
-            return FunctionEnded(number, encode_return_value(implementation, tool, value))
+            written, members = encode_return_value(implementation, tool, value)
+            return FunctionEnded(number, written, union_members=members)
     except BaseException as error:  # the tool seam: whatever it raises goes to the other process
         return FunctionEnded(number, error=describe_remote_error(tool, error))
 

@@ -124,6 +124,7 @@ class _ResultEventBody(_EventBody, omit_defaults=True, kw_only=True, gc=False):
     error: None
     latency_ms: float | None
     attempts: int = 1
+    union_members: tuple[str, ...] = ()
 
 
 _ENCODE: Final = msgspec.json.Encoder().encode
@@ -223,14 +224,15 @@ def build_plain_start_record(builder: CallRecordBuilder, run: RunTool, attempt: 
 
 
 def build_plain_end_record(
-    builder: CallRecordBuilder, result: ToolResult, value: object, attempt: int | None
-) -> Record | None:
+    builder: CallRecordBuilder, result: ToolResult, value: object, attempt: int | None,
+    union_members: tuple[str, ...] = (),
+) -> Record | None:  # fmt: skip
     """Return the record of a call that returned *value*, with nothing secret or special, if it can be encoded."""
     call, clock = builder.call, builder.clock
     body = _ResultEventBody(
         v=EVENT_VERSION, type=_END_TYPE, id=clock.new_id(), time=clock.now(), tool_call_id=call.tool_call_id or "",
         tool_name=call.name, process=get_process_name(), agent=call.agent, run_id=call.run_id, outcome=_OK,
-        result=value, error=None, latency_ms=result.latency_ms, attempts=result.attempts,
+        result=value, error=None, latency_ms=result.latency_ms, attempts=result.attempts, union_members=union_members,
     )  # fmt: skip
     return _encode_plain_record(body, attempt)
 
@@ -290,8 +292,9 @@ def to_decision_fields(decision: Decision) -> DecisionFields:
 
 
 def build_end_record(
-    builder: CallRecordBuilder, result: ToolResult, value: object, detail: str | None, attempt: int | None
-) -> Record:
+    builder: CallRecordBuilder, result: ToolResult, value: object, detail: str | None, attempt: int | None,
+    union_members: tuple[str, ...] = (),
+) -> Record:  # fmt: skip
     """Return the record of the end of a call that had started; *value* is its result as JSON."""
     if (
         builder.has_exact_names
@@ -300,14 +303,14 @@ def build_end_record(
         and not builder.secrets
         and is_plain_json(value)
     ):
-        record = build_plain_end_record(builder, result, value, attempt)
+        record = build_plain_end_record(builder, result, value, attempt, union_members)
         if record is not None:
             return record
     error = result.exception if result.outcome is Outcome.TOOL_ERROR else None
     event = AgentToolResult(
         **builder.build_common_fields(), outcome=result.outcome, result=value, error=result.error,
         latency_ms=result.latency_ms, attempts=result.attempts, detail=detail, error_type=result.error_type,
-        error_base=None if error is None else find_builtin_base(result.name, error),
+        error_base=None if error is None else find_builtin_base(result.name, error), union_members=union_members,
     )  # fmt: skip
     return builder.build_record(event, attempt)
 

@@ -138,12 +138,12 @@ class CallWriter:
         never_started = not write_state.start_written and write_state.deferred_start is None
         if never_started or (write_state.was_started_before and not write_state.may_have_run):
             return (yield from self.write_refusal(write_state, result))
-        value, result = _encode_result(write_state, result)
+        value, members, result = _encode_result(write_state, result)
         entry = write_state.entry
         next_attempt = max(1, entry.attempts + 1) if entry is not None else 1
         attempt = next_attempt if result.outcome in FINAL_OUTCOMES else None
         detail = self._get_error_detail(write_state, result)
-        record = call_records.build_end_record(write_state.builder, result, value, detail, attempt)
+        record = call_records.build_end_record(write_state.builder, result, value, detail, attempt, members)
         item = write_state.build_end_item(record)
         if write_state.waiting_request is not None:
             return (yield from self._approvals.write_waiting_end(write_state, result, item, "Nothing was run."))
@@ -222,16 +222,18 @@ def _list_counted_grants(run: RunTool) -> frozenset[str]:
     return frozenset(use.grant.id for use in run.path.grants if use.grant.max_calls is not None and use.stored)
 
 
-def _encode_result(write_state: CallWriteState, result: ToolResult) -> tuple[object, ToolResult]:
-    """Return the value as JSON, and *result*, or a `tool_error` where the value has no JSON form."""
+def _encode_result(
+    write_state: CallWriteState, result: ToolResult
+) -> tuple[object, tuple[str, ...], ToolResult]:
+    """Return what `encode_run_value` does, and *result*, or a `tool_error` where the value has no JSON form."""
     run, builder = write_state.last_execution, write_state.builder
     if result.outcome is not _OK or run is None:
-        return None, result
+        return None, (), result
     try:
         result, builder.secrets = read_run_value(run, result, builder.plan.redaction_plan, builder.secrets)
-        return encode_run_value(run, result.result), result
+        return *encode_run_value(run, result.result), result
     except (Exception, SystemExit) as error:  # the result may run code of its own
-        return None, replace(
+        return None, (), replace(
             build_tool_error_result(run, error, 0.0), tool_call_id=result.tool_call_id, latency_ms=result.latency_ms
         )
 
@@ -252,15 +254,15 @@ def read_run_value(
         return result, secrets if is_plain_json(value) else plan.mark_secrets(iter_marked_values(value), secrets)
 
 
-def encode_run_value(run: RunTool, value: object) -> object:
+def encode_run_value(run: RunTool, value: object) -> tuple[object, tuple[str, ...]]:
     """
-    Return the value of a call that ran as JSON.
+    Return the value of a call that ran as JSON, and which members of unions wrote it.
 
     Raises:
         Unencodable: It has no JSON form; its own code may raise anything else.
     """
     compiled = run.tool.implementation.compiled
     if type(value) in SCALAR_TYPES:
-        return compiled.encode_result(value)
+        return compiled.encode_result(value), compiled.find_union_members(value)
     with activate_frame(make_frame(run.frame[SCOPE])):
-        return compiled.encode_result(value)
+        return compiled.encode_result(value), compiled.find_union_members(value)

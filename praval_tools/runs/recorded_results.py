@@ -37,6 +37,7 @@ class _RecordedEnd(msgspec.Struct, gc=False):
     attempts: int = 0
     decision: DecisionFields | None = None
     problems: tuple[Problem, ...] = ()
+    union_members: tuple[str, ...] = ()
 
 
 # built on import: msgspec may crash where several threads build a decoder of one type at the same time
@@ -73,7 +74,7 @@ def build_replayed_result(
         if tool is not None and tool.implementation.is_compilable:
             try:
                 with activate_tool_frame(tool.name):  # classes of its return hint may run code of their own
-                    value = tool.implementation.compiled.decode_result(value)
+                    value = tool.implementation.compiled.decode_result(value, end.union_members)
             except Mismatch:  # recorded of an older definition, or redacted: stays JSON
                 pass
     return ToolResult(

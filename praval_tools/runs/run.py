@@ -143,25 +143,31 @@ class Run:
         actor = resolve_actor(None, "resolve a call in doubt")
         commands.require_operator(actor, "resolve a call in doubt")
         call_id = get_call_id(call_id, self.run_id)
+        members: tuple[str, ...] = ()
         if result is not UNSET and error is None and not rerun:
-            result = self._encode_result(call_id, result)
-        self._journal.resolve_in_run(self._get_recording(), call_id, result=result, error=error, rerun=rerun, by=actor)
+            result, members = self._encode_result(call_id, result)
+        self._journal.resolve_in_run(
+            self._get_recording(), call_id, result=result, error=error, rerun=rerun, by=actor, union_members=members
+        )
 
-    def _encode_result(self, call_id: str, value: object) -> object:
+    def _encode_result(self, call_id: str, value: object) -> tuple[object, tuple[str, ...]]:
         """
         Return the result that the operator gives a call, as JSON if the tool is known, else unchanged.
+
+        Beside it, which members of unions wrote it.
 
         Raises:
             ToolUsageError: The tool could not have returned it.
         """
         entry = self._get_recording().entries.get(call_id)
         if entry is None or entry.status != "doubt":  # refused by `Journal.resolve_in_run`
-            return value
+            return value, ()
         record = self._recorder.runtime.access_store.state.find_tool_record(entry.tool)
         if record is None or not record.tool.implementation.is_compilable:
-            return value
+            return value, ()
+        compiled = record.tool.implementation.compiled
         try:
-            return record.tool.implementation.compiled.encode_result(value)
+            return compiled.encode_result(value), compiled.find_union_members(value)
         except Unencodable as error:
             raise ToolUsageError(
                 f"Tool {record.tool.name!r} could not have returned that: {error}. "

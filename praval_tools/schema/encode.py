@@ -32,11 +32,12 @@ class Encoder:
 
     Args:
         reads_models: Read the fields of pydantic models instead of having the models write themselves.
+        marks_members: Write what is under a union as `WrittenByMember`.
         shared: It is shared by all tools, for hints of Python's own types.
     """
 
-    def __init__(self, *, reads_models: bool = False, shared: bool = False) -> None:
-        self.reads_models, self._shared = reads_models, shared
+    def __init__(self, *, reads_models: bool = False, marks_members: bool = False, shared: bool = False) -> None:
+        self.reads_models, self.marks_members, self._shared = reads_models, marks_members, shared
 
     @first_use_property
     def _dispatcher(self) -> HookDispatcher[EncodeHook]:
@@ -44,7 +45,8 @@ class Encoder:
 
     def get_hook(self, hint: Hint) -> EncodeHook:
         """Return the encode hook of *hint*."""
-        if not self._shared and has_only_builtin_types(hint) and not can_hold_any_object(hint):
+        may_share = not self._shared and not self.marks_members
+        if may_share and has_only_builtin_types(hint) and not can_hold_any_object(hint):
             return _get_shared_encoder().get_hook(hint)
         return self._dispatcher.get_hook(hint)
 

@@ -101,6 +101,9 @@ class EncodeHookFactory(Protocol):
     reads_models: bool
     """Read the fields of pydantic models instead of having the models write themselves."""
 
+    marks_members: bool
+    """Write what is under a union as `WrittenByMember`."""
+
     def get_hook(self, hint: Hint) -> EncodeHook:
         """Return the encode hook of *hint*."""
 

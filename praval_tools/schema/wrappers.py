@@ -30,6 +30,7 @@ from praval_tools.schema.type_hints import (
     resolve_alias,
     unwrap_hint,
 )
+from praval_tools.schema.union_members import WrittenByMember, take_union_member
 
 # ── Annotated ────────────────────────────────────────────────────────────────────────────────────
 
@@ -165,9 +166,8 @@ def _build_union_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
 
 def _make_union_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHook:
     members = hint.__args__
-    non_null = [member for member in members if member is not type(None)]
-    if len(non_null) == 1 and len(members) == 2:
-        return _make_optional_hook(decoders.get_hook(non_null[0]))
+    if _is_optional(hint):
+        return _make_optional_hook(next(decoders.get_hook(member) for member in members if member is not type(None)))
     hooks = [] if decoders.exact else [decoders.get_exact_hook(member) for member in members]
     hooks += [decoders.get_hook(member) for member in members]
 
@@ -181,7 +181,24 @@ def _make_union_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHo
                     deepest = error
         raise deepest or Mismatch("fits none of the types")
 
-    return remember_union_results(decode)
+    remembered = remember_union_results(decode)
+    if not decoders.reads_results:
+        return remembered
+    by_name = dict(zip(_name_members(hint), hooks[-len(members) :], strict=True))
+
+    def decode_recorded(value: object, _: object) -> object:
+        name = take_union_member()
+        if name is None:
+            return remembered(value, None)
+        if name not in by_name:
+            raise Mismatch("was written by another type")
+        return by_name[name](value, None)
+
+    return decode_recorded
+
+
+def _is_optional(hint: Hint) -> bool:
+    return len(hint.__args__) == 2 and type(None) in hint.__args__
 
 
 def _make_optional_hook(hook: DecodeHook) -> DecodeHook:
@@ -193,6 +210,8 @@ def _make_optional_hook(hook: DecodeHook) -> DecodeHook:
 
 def _make_union_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHook:
     hooks = [(_get_runtime_type(member), encoders.get_hook(member)) for member in hint.__args__]
+    if encoders.marks_members and not _is_optional(hint):
+        hooks = [(of, _mark_member(name, hook)) for name, (of, hook) in zip(_name_members(hint), hooks, strict=True)]
 
     def encode(value: object) -> Any:
         kind, deepest = type(value), None
@@ -206,6 +225,16 @@ def _make_union_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHo
         raise deepest if deepest and deepest.steps else make_unencodable_error(format_hint(hint), value)
 
     return cast("EncodeHook", remember_union_results(encode))
+
+
+def _name_members(hint: Hint) -> list[str]:
+    """Return a name of its own for each member of a union."""
+    names = list(map(format_hint, hint.__args__))
+    return [name if names.count(name) == 1 else f"{name} ({number})" for number, name in enumerate(names)]
+
+
+def _mark_member(name: str, hook: EncodeHook) -> EncodeHook:
+    return lambda value: WrittenByMember(name, hook(value))
 
 
 def _get_runtime_type(hint: Hint) -> Hint:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType, MethodType
 from typing import Any, Final, TypeAlias
 
@@ -22,6 +22,7 @@ from praval_tools.schema.signature import Signature
 from praval_tools.schema.type_handler import EncodeHook, Mismatch, Unencodable
 from praval_tools.schema.type_hints import NOTHING, unwrap_return_hint
 from praval_tools.schema.type_lookup import has_only_builtin_types
+from praval_tools.schema.union_members import decode_with_members, has_ambiguous_union, list_union_members
 from praval_tools.schema.validator import Validator
 from praval_tools.schema.value_reader import ValueReader
 from praval_tools.tools.content import has_content
@@ -166,9 +167,34 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
         """Return *value* of a parameter as JSON, if it has the parameter's Python type; else as it is."""
         encode = self._encode_hooks.get(name)
         try:
-            return value if encode is None else encode(value)
+            encoded = value if encode is None else encode(value)
         except Unencodable:
             return value
+        is_safe = name not in self._member_hooks or self._is_read_as_written(name, value, encoded)
+        return encoded if is_safe else value
+
+    def _is_read_as_written(self, name: str, value: object, encoded: object) -> bool:
+        """Tell whether the tool gets objects of the classes in *value*, where unions do not tell them apart."""
+        try:
+            with activate_tool_frame("arguments"):  # classes of parameters may run code of their own
+                mark = self._member_hooks[name]
+                written, read = (
+                    list_union_members(mark(given), of_objects=True)
+                    for given in (value, self._decode_hooks[name](encoded))
+                )
+        except Exception:  # the seam to these classes: what is wrong with the value is said where it is decoded
+            return True
+        return written == read
+
+    @first_use_property
+    def _member_hooks(self) -> dict[str, EncodeHook]:
+        """For each parameter with a union whose members write alike, what writes its values with their members."""
+        schema, encoder = self.parameters_schema, Encoder(reads_models=True, marks_members=True)
+        return {
+            parameter.name: encoder.get_hook(parameter.hint)
+            for parameter in self.signature.parameters
+            if parameter.kind == "normal" and has_ambiguous_union(schema["properties"][parameter.name], schema)
+        }
 
     @first_use_property
     def _encode_hooks(self) -> dict[str, EncodeHook]:
@@ -192,15 +218,16 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
     def _result_decode_hook(self) -> ValueHook:
         return self._make_decode_hook(self._result_hint, DecodeHooks(reads_results=True))
 
-    def decode_result(self, json: object) -> object:
+    def decode_result(self, json: object, union_members: Sequence[str] = ()) -> object:
         """
-        Return the Python value that a recorded result stands for.
+        Return the Python value that a recorded result stands for; *union_members* are what was found in it.
 
         Raises:
             Mismatch: There is none, or the types in it make another value of it than was recorded: the tool returned
                 another type than it declares, or a class changes its values.
         """
-        value = self._result_decode_hook(json)
+        decode = self._result_decode_hook
+        value = decode_with_members(decode, json, union_members) if union_members else decode(json)
         if value is json:
             return value
         try:
@@ -232,6 +259,24 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
             except Mismatch:
                 raise declared from None
             return plain
+
+    @first_use_property
+    def _has_ambiguous_result(self) -> bool:
+        return has_ambiguous_union(self.result_schema, self.result_schema)
+
+    @first_use_property
+    def _result_member_hook(self) -> EncodeHook:
+        encode = Encoder(marks_members=True).get_hook(self._result_hint)
+        return with_union_results(encode) if self._may_contain_itself(self._result_hint) else encode
+
+    def find_union_members(self, value: object) -> tuple[str, ...]:
+        """Return which members of unions write *value*, a result; nothing where its JSON says it."""
+        if not self._has_ambiguous_result:
+            return ()
+        try:
+            return tuple(list_union_members(self._result_member_hook(value)))
+        except Exception:  # the seam to the classes of the program: of another type than declared, or in a set
+            return ()
 
     @first_use_property
     def encode_result_text(self) -> Callable[[object], bytes]:
@@ -324,7 +369,11 @@ class SuppliedSchema:
         """Return what the function returned as JSON text."""
         return to_json_bytes(self.encode_result(value))
 
-    def decode_result(self, value: object) -> object:
+    def find_union_members(self, value: object) -> tuple[str, ...]:
+        """Return nothing: values stay JSON."""
+        return ()
+
+    def decode_result(self, value: object, union_members: Sequence[str] = ()) -> object:
         """Return the value: it is JSON."""
         return value
 

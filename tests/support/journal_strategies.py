@@ -89,7 +89,7 @@ _FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "changes": st.dictionaries(keys, values, max_size=3), "grants": names, "stored": st.booleans(), "digest": texts,
     "given": texts, "detail": maybe, "fingerprints": names, "toolcall_reason": texts, "input": values,
     "loop_id": texts, "step": st.integers(1), "reply": values, "masked": st.booleans(), "model": texts,
-    "before_start": st.booleans(), "secret_arguments": names, "approval_id": texts,
+    "before_start": st.booleans(), "secret_arguments": names, "approval_id": texts, "union_members": names,
 }  # fmt: skip
 
 

@@ -30,9 +30,10 @@ def describe_result(result: ToolResult, runtime: Runtime) -> DescribedResult:
     record = runtime.access_store.state.find_tool_record(result.name)
     implementation = None if record is None else record.tool.implementation
     value: object = None
+    members: tuple[str, ...] = ()
     if result.outcome is Outcome.OK:
         try:
-            value = encode_return_value(implementation, result.name, result.result)
+            value, members = encode_return_value(implementation, result.name, result.result)
         except (Exception, SystemExit) as error:  # what the tool returned may run code of its own
             made = make_encoding_error(result.name, error)
             result = replace(
@@ -46,19 +47,25 @@ def describe_result(result: ToolResult, runtime: Runtime) -> DescribedResult:
         **{name: getattr(result, name) for name in _SAME_FIELDS}, value=value, decision=decision,
         function=_find_address(implementation),
         exception=None if result.exception is None else describe_remote_error(result.name, result.exception),
+        union_members=members,
     )  # fmt: skip
 
 
-def encode_return_value(implementation: ToolImplementation | None, tool: str, value: object) -> object:
+def encode_return_value(
+    implementation: ToolImplementation | None, tool: str, value: object
+) -> tuple[object, tuple[str, ...]]:
     """
-    Return what a tool returned as JSON, as a journal has it.
+    Return what a tool returned as JSON, as a journal has it, and which members of unions wrote it.
 
     Raises:
         Unencodable: It has no JSON form; its own code may raise anything else.
     """
     with activate_tool_frame(tool):
         complete = copy_complete(value)
-        return pack_value(complete if implementation is None else implementation.compiled.encode_result(complete))
+        if implementation is None:
+            return pack_value(complete), ()
+        compiled = implementation.compiled
+        return pack_value(compiled.encode_result(complete)), compiled.find_union_members(complete)
 
 
 def _find_address(implementation: ToolImplementation | None) -> str:
@@ -84,7 +91,8 @@ def _decode_value(described: DescribedResult) -> object:
     try:
         found: object = import_function(described.function)
         with activate_tool_frame(described.name):  # classes of its return hint may run code of their own
-            return find_implementation(found, described.name).compiled.decode_result(value)
+            compiled = find_implementation(found, described.name).compiled
+            return compiled.decode_result(value, described.union_members)
     except (Exception, SystemExit):  # the seam to any module, and to its classes: the value stays JSON
         return value
 

@@ -86,6 +86,7 @@ class DescribedResult(msgspec.Struct, frozen=True):
         value: The value as JSON, as `pack_value` writes it.
         function: The address of the tool's function, by whose return hint the value is decoded; empty: it has none.
         exception: What the tool raised.
+        union_members: Which members of unions wrote the value.
         other: The other fields of a `ToolResult`, as they are.
     """
 
@@ -105,6 +106,7 @@ class DescribedResult(msgspec.Struct, frozen=True):
     max_size: int | None = None
     approval_id: str | None = None
     run_id: str | None = None
+    union_members: tuple[str, ...] = ()
 
 
 # ── to the process ───────────────────────────────────────────────────────────────────────────────
@@ -150,6 +152,7 @@ class FunctionEnded(msgspec.Struct, frozen=True, tag="ended"):
     number: int
     value: object = None
     error: DescribedError | None = None
+    union_members: tuple[str, ...] = ()
 
 
 class ReportProgress(msgspec.Struct, frozen=True, tag="progress"):

@@ -141,7 +141,7 @@ def read_function_end(tool: AnyTool, message: FunctionEnded) -> object:
         raise ChannelError(f"a value that cannot be read: {error}") from error
     try:
         with activate_tool_frame(tool.name):  # classes of its return hint may run code of their own
-            return tool.implementation.compiled.decode_result(value)
+            return tool.implementation.compiled.decode_result(value, message.union_members)
     except Mismatch:  # its classes make another value of it: stays JSON, as a recorded one does
         return value
 

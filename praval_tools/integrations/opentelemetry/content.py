@@ -52,7 +52,7 @@ class CallContent:
         elif self._run is not None:
             try:
                 result, self._secrets = read_run_value(self._run, result, self._plan, self._secrets)
-                value = encode_run_value(self._run, result.result)
+                value, _ = encode_run_value(self._run, result.result)
             except (Exception, SystemExit):  # the value may run code of its own, and need not have a JSON form
                 return result
             self._value = self._write(self._plan.redact_result(value, self._secrets))
