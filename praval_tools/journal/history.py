@@ -33,6 +33,7 @@ class HistoryCall:
         depth: How many calls it was made inside.
         process_number: Which process it began in, from 1.
         last_process_number: Which process recorded it last.
+        process: The name of that process.
         recovery: It was in doubt, and then ran `again` with its key, or was `resolved` by a person.
         replay_count: How often it was answered from its record, where that is known.
         approval_answer: The answer, if an approval was requested.
@@ -43,6 +44,7 @@ class HistoryCall:
     depth: int
     process_number: int
     last_process_number: int
+    process: str = ""
     recovery: Recovery = ""
     replay_count: int = 0
     approval_answer: ApprovalAnswered | None = None
@@ -183,6 +185,7 @@ def _build_call(
         depth=depth,
         process_number=first,
         last_process_number=last,
+        process=group.processes[-1],
         recovery="resolved" if is_resolved else "again" if first != last and group.answer is None else "",
         approval_answer=group.answer,
     )

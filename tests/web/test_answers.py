@@ -228,6 +228,24 @@ class TestDoubts:
         assert 7 == subprocess.run(run, check=False, timeout=60).returncode
         return "=1/&%41 <b>"
 
+    def test_a_call_that_runs_is_not_called_in_doubt(self, server: Server, tmp_path: Path) -> None:
+        """Neither among the latest calls nor on the page of its run; both offer nothing to resolve."""
+        with ToolRegistry(journal=tmp_path / "runs.db") as registry, _open_client(server) as client:
+            pages = list[str]()
+
+            @registry.tool("look", owned_by="ann")
+            def look() -> int:
+                """Look at the page meanwhile."""
+                server.activity.index.catch_up()
+                pages.extend(client.get(path).text for path in ("/calls", "/runs/show?id=r"))
+                return 1
+
+            with registry.run("r"):
+                assert "ok" == registry.execute(ToolCall("c1", "look", {}, "ann")).outcome
+        for page in pages:
+            assert '<span class="chip calm">running</span>' in page
+            assert "/doubts/show" not in page
+
     def test_a_run_shows_where_another_process_went_on(self, server: Server, doubt: str, tmp_path: Path) -> None:
         """Between the calls of both, in the chart and in the table; the call without a result leads to its form."""
         with _open_client(server) as client:

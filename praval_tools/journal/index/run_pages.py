@@ -77,18 +77,21 @@ class OpenCall:
     @property
     def is_running(self) -> bool:
         """Whether it may run still: its process runs on this machine; of other machines nothing is known."""
-        if self.has_ended:
-            return False
-        host, _, number = self.process.rpartition(":")
-        if host != socket.gethostname() or not number.isdigit():
-            return False
-        try:
-            os.kill(int(number), 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:  # another user's
-            return True
+        return not self.has_ended and is_process_alive(self.process)
+
+
+def is_process_alive(process: str) -> bool:
+    """Tell whether a process, as events name it, runs on this machine; of other machines nothing is known."""
+    host, _, number = process.rpartition(":")
+    if host != socket.gethostname() or not number.isdigit():
+        return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's
         return True
+    return True
 
 
 _SELECT_RUNS: Final = """

@@ -9,6 +9,7 @@ from typing import Final
 from urllib.parse import quote, unquote, urlencode
 
 from praval_tools.journal.history import HistoryCall
+from praval_tools.journal.index.run_pages import is_process_alive
 from praval_tools.journal.index.usage import CallSum
 from praval_tools.journal.journal import RecordedCall
 from praval_tools.journal.storage.protocol import Record
@@ -95,6 +96,16 @@ def build_outcome(outcome: str) -> Markup:
     return build_element("span", outcome.replace("_", " "), class_=f"chip {get_outcome_class(outcome)}")
 
 
+def is_running(call: HistoryCall) -> bool:
+    """Tell whether a call may run still, as far as that is known here; else one without a result is in doubt."""
+    return call.record.outcome is None and is_process_alive(call.process)
+
+
+def build_call_outcome(call: HistoryCall) -> Markup:
+    """Return how a call ended, in its colour, or that it runs."""
+    return build_element("span", "running", class_="chip calm") if is_running(call) else build_outcome(call.outcome)
+
+
 def build_live_region(name: str, *parts: object) -> Markup:
     """Return a part of a page that is replaced when there is news."""
     return build_element("div", *parts, data_live=name, id=f"live-{name}")
@@ -162,7 +173,7 @@ def build_call_row(call: HistoryCall, *, has_run: bool = True) -> Markup:
         build_element("td", build_code(shorten(record.tool_name)), class_="inside" if call.depth else None),
         build_element("td", build_code(shorten(arguments, MAX_PREVIEW)), class_="long"),
         _build_rule(call),
-        build_outcome(call.outcome),
+        build_call_outcome(call),
         build_element("td", format_duration(record.latency_ms) or "–", class_="number"),
         build_element("td", result, class_="long"),
         afterwards or "–",
@@ -179,7 +190,7 @@ def build_run_cell(run_id: str | None) -> Markup:
 def build_reason(call: HistoryCall) -> Markup:
     """Return why a call did not end well, for the operator; of a refusal with a link to what changes it."""
     record, decision = call.record, call.record.decision
-    if record.in_doubt and record.run_id:
+    if record.in_doubt and record.run_id and not is_running(call):
         return join_markup(shorten(record.error or "No result is recorded.", 200), " ", _build_resolve_link(record))
     if decision is None or decision.allowed:
         return shorten(record.error or "–", 200)

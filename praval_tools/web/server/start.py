@@ -100,7 +100,7 @@ def _build_calls(calls: Sequence[HistoryCall]) -> Markup:
     rows = [
         build_row(
             parts.build_time(call.record.started or call.record.ended), parts.shorten(call.agent),
-            build_code(parts.shorten(call.record.tool_name)), parts.build_outcome(call.outcome),
+            build_code(parts.shorten(call.record.tool_name)), parts.build_call_outcome(call),
             build_element("td", parts.build_reason(call), class_="long"),
         )
         for call in reversed(calls)
