@@ -201,7 +201,7 @@ class TestMissingParts:
 
     @pytest.mark.parametrize("mark", "@/?#")
     def test_a_broker_whose_password_is_written_as_it_is(self, mark: str) -> None:
-        """The registry says how it is written; half of a password was taken for a port, and told to the model."""
+        """The registry says how it is written; half of a password was taken for a port, and shown to the model."""
         with pytest.raises(ToolUsageError, match="cannot be read.*%2F for /") as caught:
             ToolRegistry(broker=f"redis://ann:secret{mark}more@127.0.0.1:1")
         assert "secret" not in str(caught.value)
