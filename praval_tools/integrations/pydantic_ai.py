@@ -8,7 +8,7 @@ from typing import Final
 from praval_tools.errors import MissingExtraError
 
 try:
-    from pydantic_ai import ApprovalRequired, FunctionToolset, ModelRetry, RunContext, Tool, ToolFailed
+    from pydantic_ai import ApprovalRequired, FunctionToolset, ModelRetry, RunContext, Tool, ToolFailed, UserError
     from pydantic_ai.messages import BinaryContent, ModelResponse, ToolCallPart
     from pydantic_ai.tools import ToolDefinition
     from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
@@ -19,12 +19,12 @@ except ModuleNotFoundError as error:
 
 from pydantic_core import SchemaValidator, core_schema
 
-from praval_tools.formats.format import WireObject, get_content_blocks, to_json_value
+from praval_tools.formats.format import WireObject, to_json_value
 from praval_tools.integrations.framework_calls import execute_approved, find_agent
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.registry import ToolRegistry
 from praval_tools.schema.json_values import replace_surrogates
-from praval_tools.tools.call import Outcome, ToolCall, ToolResult
+from praval_tools.tools.call import Outcome, ToolCall, ToolResult, list_content_blocks
 from praval_tools.tools.content import Content, describe_blocks
 
 __all__ = ["AgentToolset", "function_toolset"]
@@ -73,7 +73,8 @@ class AgentToolset(AbstractToolset[object]):
         Raises:
             ToolUsageError: Nobody said which agent it is, or another one was given than runs.
         """
-        text = self._registry.schemas_json(_find_agent(self._agent, ctx), "anthropic")
+        agent = find_agent(self._agent, None if ctx.agent is None else ctx.agent.name, _FRAMEWORK)
+        text = self._registry.schemas_json(agent, "anthropic")
         tools = self._lists.get((text, ctx.max_retries))
         if tools is None:
             if len(self._lists) >= _MAX_LISTS:
@@ -89,7 +90,7 @@ class AgentToolset(AbstractToolset[object]):
         return ToolsetTool(toolset=self, tool_def=definition, max_retries=max_retries, args_validator=_ANY_OBJECT)
 
     async def call_tool(
-        self, name: str, tool_args: WireObject, ctx: RunContext[object], tool: ToolsetTool[object]
+        self, name: str, tool_args: WireObject, ctx: RunContext[object], tool: ToolsetTool[object] | None = None
     ) -> object:
         """
         Call a tool in the agent's name.
@@ -99,12 +100,25 @@ class AgentToolset(AbstractToolset[object]):
             ApprovalRequired: A person is to approve the call.
             ToolFailed: The call was refused, or failed.
         """
-        return await _call_tool(self._registry, self._agent, name, tool_args, ctx)
+        (time, part), running, registry = _find_call(ctx), ctx.agent, self._registry
+        call_id = f"{ctx.conversation_id}/{time}/{ctx.tool_call_id}"
+        agent = find_agent(self._agent, None if running is None else running.name, _FRAMEWORK)
+        if not ctx.tool_call_approved and type(agent) is str:
+            result = await registry.aexecute(ToolCall(call_id, name, tool_args, agent), deps=ctx.deps)
+            return _to_return_value(result, registry)
+        toolset, call = registry.toolset(agent), ToolCall(call_id, name, tool_args)
+        if not ctx.tool_call_approved:
+            result = await toolset.aexecute(call, deps=ctx.deps)
+        else:
+            asked = tool_args if part is None else _read_arguments(part)
+            edited = None if repr(asked) == repr(tool_args) else tool_args  # 1 == True, and is another
+            if edited is not None:
+                call = ToolCall(call_id, name, asked)
+            result = await execute_approved(registry, toolset, call, _FRAMEWORK, edited=edited, deps=ctx.deps)
+        return _to_return_value(result, registry)
 
 
-def function_toolset(
-    registry: ToolRegistry, agent: Agent | str, *, id: str | None = None
-) -> FunctionToolset[object]:
+def function_toolset(registry: ToolRegistry, agent: Agent | str, *, id: str | None = None) -> FunctionToolset[object]:
     """
     Return the tools that an agent may call now as a toolset of functions, which Pydantic AI runs on Temporal.
 
@@ -115,15 +129,17 @@ def function_toolset(
         agent: Whose tools they are.
         id: Identifies the toolset among those of one agent; Temporal needs it.
     """
-    tools = [_build_function_tool(registry, agent, schema) for schema in registry.schemas(agent, "anthropic")]
-    return FunctionToolset(tools, id=id)
+    toolset = AgentToolset(registry, agent)
+    return FunctionToolset(
+        [_build_function_tool(toolset, schema) for schema in registry.schemas(agent, "anthropic")], id=id
+    )
 
 
-def _build_function_tool(registry: ToolRegistry, agent: Agent | str, schema: WireObject) -> Tool[object]:
+def _build_function_tool(toolset: AgentToolset, schema: WireObject) -> Tool[object]:
     name: str = schema["name"]
 
     async def call(ctx: RunContext[object], /, **arguments: object) -> object:
-        return await _call_tool(registry, agent, name, arguments, ctx)
+        return await toolset.call_tool(name, arguments, ctx)
 
     return Tool.from_schema(call, name, schema["description"], schema["input_schema"], takes_ctx=True)
 
@@ -131,42 +147,23 @@ def _build_function_tool(registry: ToolRegistry, agent: Agent | str, schema: Wir
 # ── calls ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _call_tool(
-    registry: ToolRegistry, given: Agent | str | None, name: str, arguments: WireObject, ctx: RunContext[object]
-) -> object:
-    position, asked = _find_call(ctx)
-    call_id, agent = f"{ctx.conversation_id}/{position}/{ctx.tool_call_id}", _find_agent(given, ctx)
-    if not ctx.tool_call_approved and type(agent) is str:
-        result = await registry.aexecute(ToolCall(call_id, name, arguments, agent), deps=ctx.deps)
-        return _to_return_value(result, registry)
-    toolset, call = registry.toolset(agent), ToolCall(call_id, name, arguments)
-    if not ctx.tool_call_approved:
-        result = await toolset.aexecute(call, deps=ctx.deps)
-    else:
-        edited = None if asked is None or repr(asked) == repr(arguments) else arguments  # 1 == True, and is another
-        if edited is not None:
-            call = ToolCall(call_id, name, asked)
-        result = await execute_approved(registry, toolset, call, _FRAMEWORK, edited=edited, deps=ctx.deps)
-    return _to_return_value(result, registry)
-
-
-def _find_agent(given: Agent | str | None, ctx: RunContext[object]) -> Agent | str:
-    return find_agent(given, None if ctx.agent is None else ctx.agent.name, _FRAMEWORK)
-
-
-def _find_call(ctx: RunContext[object]) -> tuple[int, WireObject | None]:
+def _find_call(ctx: RunContext[object]) -> tuple[str, ToolCallPart | None]:
     """
-    Return the place in the conversation of the reply that made the running call, and its arguments there.
+    Return when the reply came that made the running call, and its part of that reply.
 
-    Providers repeat the ids of calls from one reply to the next; after an approval the arguments may be others.
+    Providers repeat the ids of calls from one reply to the next, processors of the history leave replies out, and after
+    an approval the arguments may be others. In an activity, as on Temporal, nobody knows the reply.
     """
-    for position in range(len(ctx.messages) - 1, -1, -1):
-        message = ctx.messages[position]
+    try:
+        messages, call_id = ctx.messages, ctx.tool_call_id
+    except UserError:  # the context of an activity has none
+        return "", None
+    for message in reversed(messages):
         if isinstance(message, ModelResponse):
             for part in message.parts:
-                if isinstance(part, ToolCallPart) and part.tool_call_id == ctx.tool_call_id:
-                    return position, _read_arguments(part) if ctx.tool_call_approved else None
-    return len(ctx.messages), None
+                if isinstance(part, ToolCallPart) and part.tool_call_id == call_id:
+                    return message.timestamp.isoformat(), part
+    return "", None
 
 
 def _read_arguments(part: ToolCallPart) -> WireObject:
@@ -181,7 +178,7 @@ def _read_arguments(part: ToolCallPart) -> WireObject:
 def _to_return_value(result: ToolResult, registry: ToolRegistry) -> object:
     """Return what the model gets of a result, or raise what Pydantic AI makes of a failure."""
     if result.success:
-        blocks = get_content_blocks(result)
+        blocks = list_content_blocks(result)
         return to_json_value(result) if blocks is None else _render_blocks(blocks)
     text = result.for_model()
     if result.outcome is Outcome.INVALID_ARGUMENTS:
