@@ -36,6 +36,7 @@ def comparing(installed: dict[str, str], rounds: int) -> Iterator[Figure]:
 
 
 async def _pydantic_ai_call() -> tuple[Any, Any]:
+    """A tool manager is given the agent's capabilities, as in every run: their hooks are part of each call."""
     from pydantic_ai import Agent, RunContext
     from pydantic_ai.messages import ModelResponse, ToolCallPart
     from pydantic_ai.models.test import TestModel
@@ -47,13 +48,14 @@ async def _pydantic_ai_call() -> tuple[Any, Any]:
 
     registry, call = ToolRegistry(), ToolCallPart("add_async", ARGUMENTS, tool_call_id="call-1")
     registry.tool("add_async", owned_by="bench")(add_async)
+    agent = Agent(TestModel(), name="bench")
     context: Any = RunContext(
-        deps=None, model=TestModel(), usage=RunUsage(), agent=Agent(TestModel(), name="bench"),
+        deps=None, model=TestModel(), usage=RunUsage(), agent=agent, root_capability=agent.root_capability,
         messages=[ModelResponse([call])], conversation_id="bench",
     )  # fmt: skip
 
     async def make(toolset: Any) -> Callable[[], Any]:
-        manager: Any = await ToolManager(toolset).for_run_step(context)
+        manager: Any = await ToolManager(toolset, root_capability=agent.root_capability).for_run_step(context)
         return lambda: manager.handle_call(call)
 
     return await make(FunctionToolset([add_async])), await make(AgentToolset(registry))

@@ -13,6 +13,7 @@ from praval_tools.misuse import explain_misuse
 from praval_tools.names import has_type, to_plain_text
 from praval_tools.schema.encode import encode, to_json_bytes
 from praval_tools.schema.json_values import SCALAR_TYPES, replace_surrogates
+from praval_tools.schema.scalars import SCALAR_ENCODE_HOOKS
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.tools.content import Content, describe_blocks, to_content_blocks
 from praval_tools.tools.frames import activate_tool_frame
@@ -45,6 +46,9 @@ class Outcome(StrEnum):
     CANCELLED = "cancelled"
     IN_DOUBT = "in_doubt"
     ENGINE_LOST = "engine_lost"
+
+
+_OK: Final = Outcome.OK  # a member of an enum is not found as fast
 
 
 class ToolCall(msgspec.Struct, frozen=True):
@@ -180,7 +184,7 @@ class ToolResult(msgspec.Struct, frozen=True):
     @property
     def success(self) -> bool:
         """Whether the outcome is `ok`."""
-        return self.outcome is Outcome.OK
+        return self.outcome is _OK
 
     def for_model(self, limit: int | None = None) -> str:
         """
@@ -247,7 +251,8 @@ def encode_value(result: ToolResult) -> Any:
     Raises:
         Unencodable: It has no JSON form; its own code may raise anything else.
     """
-    if type(result.result) in SCALAR_TYPES:  # has no code of its own
-        return encode(result.result)
+    encode_scalar = SCALAR_ENCODE_HOOKS.get(type(result.result))
+    if encode_scalar is not None:  # it has no code of its own
+        return encode_scalar(result.result)
     with activate_tool_frame(result.name):
         return encode(result.result)
