@@ -160,13 +160,37 @@ class TestAgents:
 
         async def main() -> None:
             agents = [framework.make_agent(adapter, name, model) for name, model in models.items()]
-            await asyncio.gather(*(framework.run(agent) for agent in agents * 1))
+            await asyncio.gather(*(framework.run(agent) for agent in agents))
 
         asyncio.run(main())
 
         for name, model in models.items():
             assert {f"{name} for nobody"} == {answer.text for request in model.requests for answer in request.answers}
             assert ("fire" in model.offered[0]) is (name == "boss")
+
+    def test_are_not_mixed_up_in_calls_side_by_side(self, framework: Framework, registry: ToolRegistry) -> None:
+        """Twenty calls of each of two agents of one adapter, all running at the same time, are each in their names."""
+        barrier = asyncio.Barrier(40)
+
+        @registry.tool("meet", shared=True)
+        async def meet(context: ToolContext, number: int) -> str:
+            """Wait for the others."""
+            await asyncio.wait_for(barrier.wait(), 30)
+            return f"{context.agent} {number}"
+
+        calls = [ModelCall("meet", {"number": number}, f"call_{number}") for number in range(20)]
+        models = {name: script(calls, "Done.") for name in ("clerk", "boss")}
+        adapter = framework.make_adapter(registry)
+
+        async def main() -> None:
+            agents = [framework.make_agent(adapter, name, model) for name, model in models.items()]
+            await asyncio.gather(*map(framework.run, agents))
+
+        asyncio.run(main())
+
+        for name, model in models.items():
+            answers = {answer.id: answer.text for answer in model.requests[1].answers}
+            assert {f"call_{number}": f"{name} {number}" for number in range(20)} == answers
 
     def test_run_many_calls_at_once(self, framework: Framework, registry: ToolRegistry) -> None:
         """Twenty calls of one reply each get their own answer."""
