@@ -12,7 +12,7 @@ import pytest
 from browser_rig import needs_chromium, open_page
 from web_access_rig import AccessServer, fill_grants
 
-from praval_tools import ToolRegistry
+from praval_tools import Agent, ToolRegistry
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -106,6 +106,14 @@ class TestKeyboard:
                     return
                 page.wait_for_timeout(50)
         raise AssertionError("the table was not scrolled")
+
+    def test_a_command_is_copied_as_it_is(self, browser: Browser, server: AccessServer, registry: ToolRegistry) -> None:
+        """Several spaces in a name are not one, which would be the name of another agent."""
+        Agent("odd  name", registry=registry, tool_categories=["finance"])
+        with open_page(browser, server) as page:
+            page.goto(f"{server.url}/advice?days=7")
+            commands = page.locator("td.commands code").all_inner_texts()
+        assert "praval-tools unassign pay 'odd  name'" in commands
 
 
 class TestTwoOperators:
