@@ -50,6 +50,14 @@ class TestAddresses:
         """Without `namespace=` it is made of the URL or command: a server cannot choose the names of its tools."""
         assert namespace == parse_address(server, None, ()).propose_namespace()
 
+    @pytest.mark.parametrize("server", [f"https://mcp.example.com/{SECRET}/mcp?key={SECRET}", ["/opt/serve", SECRET]])
+    def test_are_shown_without_what_may_be_a_key(self, server: str | list[str]) -> None:
+        """Broken promise: the path of a URL, which some servers take a key in, was in each message about the server."""
+        address = parse_address(server, None, ())
+
+        assert address.text in ("https://mcp.example.com", "serve")
+        assert SECRET not in repr(address)
+
     @pytest.mark.parametrize(
         ("server", "text"),
         [

@@ -30,7 +30,7 @@ _SCRIPT: Final = re.compile(r".+\.(py|js|mjs|cjs|ts|sh)")
 @frozen(kw_only=True)
 class ServerAddress:
     """
-    Where a server is; its `repr` and `text` hold no argument, query or value of a variable, which may be secret.
+    Where a server is; its `repr` and `text` hold no argument, path, query or value of a variable, which may be secret.
 
     Args:
         command: The program and its arguments; empty for a URL.
@@ -48,11 +48,11 @@ class ServerAddress:
 
     @property
     def text(self) -> str:
-        """What messages say: the URL without its query, or the program."""
+        """What messages say: the host of the URL, since its path may be a key, or the program."""
         if self.command:
             return PurePath(self.command[0]).name
         parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.netloc}{parts.path}"
+        return f"{parts.scheme}://{parts.netloc}"
 
     def propose_namespace(self) -> str:
         """Return a namespace made of the operator's words alone: a server's own words could be another's name."""
