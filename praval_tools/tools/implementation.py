@@ -12,7 +12,14 @@ from praval_tools.errors import Problem, ToolArgumentsError, ToolDefinitionError
 from praval_tools.forks import FIRST_USE_LOCK
 from praval_tools.misuse import ExplainedStructType
 from praval_tools.schema.coercion import Repair
-from praval_tools.schema.json_input import MAX_BYTES, MalformedArgumentsError, copy_json, parse_arguments, preview_json
+from praval_tools.schema.json_input import (
+    MAX_BYTES,
+    MalformedArgumentsError,
+    copy_json,
+    normalize_json,
+    parse_arguments,
+    preview_json,
+)
 from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES, to_canonical_json
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.secret_marks import contains_secret_mark
@@ -262,6 +269,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
             problems = validator.find_problems(arguments)
             if problems and not strict:
                 arguments, repairs = validator.repair(arguments)
+                arguments = normalize_json(arguments, max_depth)  # text that was read may be nested, too
                 problems = validator.find_problems(arguments) if repairs else problems
         except MalformedArgumentsError as error:
             raise ToolArgumentsError(self.name, error.problems) from None

@@ -53,3 +53,18 @@ class TestLimits:
 
         assert Outcome.INVALID_ARGUMENTS is registry_with().execute(call).outcome
         assert Outcome.OK is registry_with(max_argument_bytes=1 << 22).execute(call).outcome
+
+    def test_hold_for_text_that_is_read_as_a_list(self) -> None:
+        """
+        Broken promise: a list written as text inside the arguments could be nested deeper than the registry allows.
+        """
+        registry = ToolRegistry(max_argument_depth=2)
+
+        @tool(registry=registry, shared=True)
+        def count(values: list[Any]) -> int:
+            """Count."""
+            return len(values)
+
+        calls = [ToolCall("1", "count", {"values": text}, "ann") for text in ("[[1]]", "[[[[1]]]]")]
+
+        assert [Outcome.OK, Outcome.INVALID_ARGUMENTS] == [registry.execute(call).outcome for call in calls]
