@@ -56,7 +56,7 @@ class SdkModel(ABC):
         return f"<{type(self).__name__} {self.name!r}>"
 
     @abstractmethod
-    def body(self, request: ModelRequest) -> dict[str, Any]:
+    def body(self, request: ModelRequest) -> dict[str, object]:
         """Return the request as the provider takes it."""
 
     def reply(self, request: ModelRequest) -> Any:
@@ -73,7 +73,7 @@ class SdkModel(ABC):
         answer = _call_sdk(lambda: self._create(**body))
         return _iter_chunks(answer) if body["stream"] else _check_reply(answer)
 
-    async def _areply(self, body: dict[str, Any]) -> Any:
+    async def _areply(self, body: dict[str, object]) -> Any:
         try:
             answer = await self._create(**body)
         except Exception as error:  # the boundary to the SDK: whatever it raises becomes one class
@@ -88,7 +88,7 @@ class OpenAIChat(SdkModel):
     path: ClassVar = "chat.completions.create"
     reserved: ClassVar = frozenset(("messages", "functions", "function_call"))
 
-    def body(self, request: ModelRequest) -> dict[str, Any]:
+    def body(self, request: ModelRequest) -> dict[str, object]:
         """Return the request as the provider takes it."""
         system = [{"role": "system", "content": request.instructions}] if request.instructions else []
         return {"messages": [*system, *request.messages], **({"tools": request.tools} if request.tools else {})}
@@ -103,7 +103,7 @@ class OpenAIResponses(SdkModel):
         ("input", "instructions", "prompt", "previous_response_id", "conversation", "background")
     )
 
-    def body(self, request: ModelRequest) -> dict[str, Any]:
+    def body(self, request: ModelRequest) -> dict[str, object]:
         """Return the request as the provider takes it."""
         instructions = {"instructions": request.instructions} if request.instructions else {}
         return {"input": request.messages, **instructions, **({"tools": request.tools} if request.tools else {})}
@@ -120,7 +120,7 @@ class AnthropicMessages(SdkModel):
     path: ClassVar = "messages.create"
     reserved: ClassVar = frozenset(("messages", "system", "mcp_servers"))
 
-    def body(self, request: ModelRequest) -> dict[str, Any]:
+    def body(self, request: ModelRequest) -> dict[str, object]:
         """Return the request as the provider takes it."""
         system = {"system": request.instructions} if request.instructions else {}
         tools = {"tools": request.tools} if request.tools else {}
@@ -134,7 +134,7 @@ _TOOLS_ONLY: Final = ("tool_choice", "parallel_tool_calls")
 """Options that providers refuse in a request without tools."""
 
 
-def _check_options(kind: type[SdkModel], options: dict[str, Any]) -> None:
+def _check_options(kind: type[SdkModel], options: dict[str, object]) -> None:
     """Raise `ToolUsageError` if an option, or what the SDK writes over the request, replaces what the loop decides."""
     extra_body = options.get("extra_body")
     for place in (options, extra_body if isinstance(extra_body, dict) else {}):
@@ -152,7 +152,7 @@ def _check_options(kind: type[SdkModel], options: dict[str, Any]) -> None:
             )
 
 
-def _check_tool_choice(body: dict[str, Any], request: ModelRequest) -> None:
+def _check_tool_choice(body: dict[str, object], request: ModelRequest) -> None:
     """Leave out the options on tools where there are none; raise `ToolUsageError` if one forces a hidden tool."""
     if not body.get("tools"):
         for name in _TOOLS_ONLY:
@@ -183,21 +183,21 @@ def _iter_names(value: object) -> Iterator[str]:
 # ── errors ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _call_sdk(work: Callable[[], Any]) -> Any:
+def _call_sdk(work: Callable[[], object]) -> object:
     try:
         return work()
     except Exception as error:  # the boundary to the SDK: whatever it raises becomes one class
         raise to_model_error(error) from error
 
 
-def _check_reply(answer: Any) -> Any:
+def _check_reply(answer: object) -> object:
     """Return the reply; an SDK returns the page of a server that does not speak its protocol as text."""
     if isinstance(answer, str | bytes):
         raise ModelError(f"what it sent is not a reply: {shorten_repr(answer)}; look at the client's base_url.")
     return answer
 
 
-def _iter_chunks(answer: Any) -> Generator[Any]:
+def _iter_chunks(answer: Any) -> Generator[object]:
     chunk = None
     try:
         for chunk in answer:
@@ -212,7 +212,7 @@ def _iter_chunks(answer: Any) -> Generator[Any]:
         answer.close()
 
 
-async def _aiter_chunks(answer: Any) -> AsyncGenerator[Any]:
+async def _aiter_chunks(answer: Any) -> AsyncGenerator[object]:
     chunk = None
     try:
         async for chunk in answer:

@@ -10,11 +10,7 @@ import time
 import pytest
 from cli_rig import BANK, ENV, App, Run, app, run  # noqa: F401
 
-COMMANDS = [
-    "demo", "list", "show", "agents", "matrix", "why", "call", "export", "assign", "unassign", "block", "unblock",
-    "grants", "revoke", "report",
-    "transfer", "share", "unshare", "disable", "enable", "approvals", "audit", "runs", "journal", "stats", "check",
-]  # fmt: skip
+from praval_tools.cli.entry import COMMANDS
 
 
 class TestStart:
