@@ -248,6 +248,12 @@ def has_type(value: object, kinds: type[T] | tuple[type, ...]) -> TypeGuard[T]:
     return issubclass(type(value), kinds)
 
 
+def get_plain_type(value: object) -> type:
+    """Return the type of *value*; `object` where a metaclass could run code of its own once the type is looked up."""
+    kind = type(value)
+    return kind if type(kind) is type else object
+
+
 def describe_error(error: BaseException) -> str:
     """Return what *error* says in one text, its type's name where it says nothing or cannot be asked."""
     if isinstance(error, SystemExit):

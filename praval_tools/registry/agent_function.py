@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from contextlib import _AsyncGeneratorContextManager, _GeneratorContextManager
 from functools import lru_cache, partial
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any, Final
 
 from praval_tools.errors import InvalidNameError, NotOwnerError
 from praval_tools.execution.context import Frame, FrameScope, activate_frame, make_frame, resolve_caller
+from praval_tools.names import get_plain_type
 from praval_tools.registry.toolset import Toolset
 from praval_tools.schema.signature import read_signature
 from praval_tools.tools.frames import Settings, await_in_frame
@@ -42,7 +44,7 @@ class AgentFunction:
         try:
             with activate_frame(make_frame(scope)):
                 outcome = self._function(*args, **kwargs)
-            if type(outcome) in _DRIVERS:
+            if get_plain_type(outcome) in _DRIVERS:
                 for driver in drivers:
                     if type(driver) is type(outcome):
                         work.append(outcome)
@@ -114,16 +116,33 @@ def _find_toolset_parameters(function: Callable[..., Any]) -> tuple[tuple[str, i
 
 def _wrap_outcome(scope: FrameScope, outcome: object) -> object:
     """Return what the function returned, wrapped where it runs on later, so that it does so in the agent's context."""
-    if (drive := _DRIVERS.get(type(outcome))) is not None:
+    kind = get_plain_type(outcome)
+    if (drive := _DRIVERS.get(kind)) is not None:
         return drive(scope, [outcome])
-    if type(outcome) in COMPLETE_TYPES:
+    if kind in COMPLETE_TYPES:
         return outcome
+    if type(outcome) is _GeneratorContextManager or type(outcome) is _AsyncGeneratorContextManager:
+        return _wrap_context_manager(scope, outcome)
     asyncio = sys.modules.get("asyncio")
     if asyncio is not None and type(outcome) in (asyncio.Task, asyncio.Future):  # run in the context they were made in
         return outcome
     with activate_frame(make_frame(scope)):  # the class may be the agent's, and its metaclass too
         parts = tuple(part for name, part in _WRAPPER_PARTS.items() if hasattr(type(outcome), name))
     return _make_wrapper_class(parts)(scope, outcome) if parts else outcome
+
+
+def _wrap_context_manager(scope: FrameScope, manager: object) -> object:
+    """Return what a `contextmanager` function gave, so that its generator runs in the agent's context."""
+    fields = vars(manager)
+    function = fields["func"]
+
+    def make_generator(*args: object, **keywords: object) -> object:  # for each call, where it is used as a decorator
+        with _activate_scope(scope):
+            generator = function(*args, **keywords)
+        return _wrap_outcome(scope, generator)
+
+    fields.update(gen=_wrap_outcome(scope, fields["gen"]), func=make_generator)
+    return manager
 
 
 class _WrappedObject:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Generator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import wraps
 from itertools import chain
 from typing import Any
@@ -240,6 +241,62 @@ class TestWhatRunsLater:
         assert Agent("a", registry=tool_registry, function=lambda: items)() is items
         kept = Agent("b", registry=tool_registry, function=lambda: value)()
         assert not isinstance(kept, Awaitable) and 2 == kept.__length_hint__() and [1, 2] == list(kept)
+
+
+class TestContextManagers:
+    @pytest.mark.parametrize("error", [None, KeyError("handled"), ValueError("not handled")], ids=repr)
+    @pytest.mark.parametrize("use", ["with", "decorator"])
+    def test_run_as_the_agent(self, tool_registry: ToolRegistry, use: str, error: Exception | None) -> None:
+        """What a `contextmanager` function does around the block is done by its agent, the block by the host."""
+        running: list[str | None] = []
+
+        @contextmanager
+        def visit() -> Iterator[str]:
+            running.append(me())
+            with suppress(KeyError):
+                yield "in"
+            running.append(me())
+
+        def do() -> None:
+            running.append(me())
+            if error is not None:
+                raise error
+
+        make: Any = Agent("mal", registry=tool_registry, function=visit)
+        decorated: Any = make()(do) if use == "decorator" else None
+        for _ in range(2):
+            running.clear()
+            with pytest.raises(ValueError, match="not") if isinstance(error, ValueError) else suppress():
+                if use == "decorator":
+                    decorated()
+                else:
+                    with make() as value:
+                        assert "in" == value
+                        do()
+            assert ["mal", None, "mal"][: 2 if isinstance(error, ValueError) else 3] == running
+
+    def test_run_as_the_agent_in_async_code(self, tool_registry: ToolRegistry) -> None:
+        """So do those of async functions, with the error that left the block."""
+        running: list[object] = []
+
+        @asynccontextmanager
+        async def visit() -> AsyncIterator[None]:
+            await asyncio.sleep(0)
+            running.append(me())
+            try:
+                yield
+            except KeyError as error:
+                running.extend([me(), repr(error)])
+
+        make: Any = Agent("mal", registry=tool_registry, function=visit)
+
+        async def main() -> None:
+            async with make():
+                running.append(me())
+                raise KeyError("x")
+
+        asyncio.run(main())
+        assert ["mal", None, "mal", "KeyError('x')"] == running
 
 
 def test_a_plain_function_that_returns_work_leaves_nothing_that_warns(recwarn: pytest.WarningsRecorder) -> None:
