@@ -160,7 +160,7 @@ def ensure_call(frame: Frame) -> ToolCall:
     while outer is not None and outer[SCOPE].tool is None:
         outer = outer[PARENT]
     call = call.with_id()
-    if outer is not None and call.parent_id is None:
-        call = replace(call, parent_id=ensure_call(outer).tool_call_id)
+    if outer is not None and call.parent_id != (parent_id := ensure_call(outer).tool_call_id):
+        call = replace(call, parent_id=parent_id)
     frame[CALL] = call
     return call

@@ -12,7 +12,14 @@ from msgspec.structs import replace
 from praval_tools.access.records import Principal
 from praval_tools.errors import InvalidNameError
 from praval_tools.execution.call_progress import CallPipeline, CallProgress
-from praval_tools.execution.context import CALL, Frame, FrameScope, activate_caller, resolve_caller
+from praval_tools.execution.context import (
+    CALL,
+    Frame,
+    FrameScope,
+    activate_caller,
+    get_current_principal,
+    resolve_caller,
+)
 from praval_tools.execution.drivers import drive, drive_async
 from praval_tools.execution.event_loops import DeadlineExpiredError
 from praval_tools.execution.failures import (
@@ -33,7 +40,7 @@ from praval_tools.execution.fast_path import (
 from praval_tools.execution.pipeline import make_pipeline
 from praval_tools.execution.results import build_cancelled_result, build_no_agent_result, build_timeout_result
 from praval_tools.execution.runtime import Runtime
-from praval_tools.names import has_type
+from praval_tools.names import get_plain_type, has_type
 from praval_tools.schema.encode import encode, to_json_bytes
 from praval_tools.schema.json_input import copy_containers, try_parse_simple
 from praval_tools.schema.json_values import SCALAR_TYPES
@@ -130,7 +137,7 @@ class Executor:
         """Return the function of *path* that runs each call by *run*, which notifies after-call hooks of the result."""
 
         def make_call(arguments: Arguments) -> ToolCall:
-            if SCALAR_TYPES.issuperset(map(type, arguments.values())):  # of a caller that has no other use for the dict
+            if SCALAR_TYPES.issuperset(map(get_plain_type, arguments.values())):  # nobody else uses the dict
                 return path.make_call(arguments)
             return path.make_call(copy_containers(self._to_json_arguments(path.name, arguments)))
 
@@ -148,7 +155,7 @@ class Executor:
 
     def _to_json_arguments(self, name: str, arguments: object) -> object:
         """Return arguments, which may be of the function's own Python types, as JSON values."""
-        if type(arguments) is not dict or SCALAR_TYPES.issuperset(map(type, arguments.values())):
+        if type(arguments) is not dict or SCALAR_TYPES.issuperset(map(get_plain_type, arguments.values())):
             return arguments
         record = self.access_store.state.find_tool_record(name)
         try:
@@ -166,7 +173,7 @@ class Executor:
                 encode_json = _encode_to_bytes
                 if record is not None:
                     encode_json = record.tool.implementation.compiled.encode_result_text
-            if type(value) in SCALAR_TYPES:  # cannot run code of its own
+            if get_plain_type(value) in SCALAR_TYPES:  # cannot run code of its own
                 return encode_json(value)
             principal = path.principal
             scope = path.scope or FrameScope(self.runtime.registry, principal, principal.agent, path.name)
@@ -342,6 +349,8 @@ class Executor:
             if caller is not None and caller is not principal:
                 call = replace(call, agent=caller.agent, on_behalf_of=caller.chain)
             principal = caller
+        if known_result is not None and principal is None and (running := get_current_principal()) is not None:
+            call = replace(call, agent=running.agent, on_behalf_of=running.chain)  # whoever it names
         return make_pipeline(
             self.runtime, call, principal, known_result=known_result, progress=progress, is_async=is_async
         )

@@ -68,7 +68,7 @@ class CallMatcher:
             call.name if call_records.is_encodable_text(call.name) else shorten_repr(call.name),
             call.on_behalf_of,
             get_principal_text(progress),
-            call.parent_id or get_parent_id(),
+            get_parent_id() or call.parent_id,
             clean,
             digest,
             "" if given_digest == digest else given_digest,
@@ -112,8 +112,8 @@ def get_principal_text(progress: CallProgress) -> str:
 
 def with_parent_id(call: ToolCall) -> ToolCall:
     """Return *call* with the id of the call inside which it is made."""
-    parent = None if call.parent_id is not None else get_parent_id()
-    return call if parent is None else replace(call, parent_id=parent)
+    parent = get_parent_id()
+    return call if parent is None or parent == call.parent_id else replace(call, parent_id=parent)
 
 
 def get_parent_id() -> str | None:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from praval_tools import Agent, InvalidNameError, ToolCall, ToolContext, ToolRegistry
+from praval_tools import Agent, InvalidNameError, ToolCall, ToolContext, ToolRegistry, current_call
 from praval_tools.access.records import Delegation, Principal
 from praval_tools.journal import AgentToolCall, CallRefused
 
@@ -142,12 +142,26 @@ class TestInsideOfDelegatedWork:
     @pytest.mark.parametrize("chain", [EqualTuple(("free",)), EqualTuple(), (Equal("free"),), ["free"]])
     @pytest.mark.parametrize("agent", ["worker", Equal("worker"), Equal("free")])
     def test_records_name_the_chain(self, registry: ToolRegistry, agent: str, chain: Any) -> None:
-        """What is recorded of a call that is decided is who made it, on whose behalf, and not what the call says."""
+        """What is recorded of a call is who made it, on whose behalf, and not what the call says."""
         work.append(lambda: registry.execute(ToolCall("1", "pay", {}, agent, None, chain)))
         registry.agent("boss").delegate("worker").call("relay")
         assert [] == list_events(registry, AgentToolCall)
-        decided = [event for event in list_events(registry, CallRefused) if event.decision.rule != "no-agent"]
-        assert {("boss",), ("worker", "boss")} >= {event.chain for event in decided}
+        refused = list_events(registry, CallRefused)
+        assert refused and {("boss",), ("worker", "boss")} >= {event.chain for event in refused}
+
+    @pytest.mark.parametrize("agent", [None, "free", "boss", *NOBODY], ids=repr)
+    @pytest.mark.parametrize("chain", [(), ("free",), ("plugin:acme",), ["operator"], "free", (1,)], ids=repr)
+    @pytest.mark.parametrize("is_delegated", [False, True], ids=["alone", "delegated"])
+    def test_refused_calls_are_recorded_of_who_runs(
+        self, registry: ToolRegistry, agent: str | None, chain: Any, is_delegated: bool
+    ) -> None:
+        """A call that names nobody, or others than it is made for, is a refused call of whoever made it."""
+        work.append(lambda: registry.execute(ToolCall("1", "pay", {}, agent, None, chain)))
+        worker = registry.agent("boss").delegate("worker") if is_delegated else registry.agent("worker")
+        worker.call("relay")
+        unknown = [event for event in list_events(registry, CallRefused) if event.decision.rule == "no-agent"]
+        assert {("worker", worker.chain)} >= {(event.agent, event.chain) for event in unknown}
+        assert unknown or agent in ("free", "boss")
 
 
 class TestNobody:
@@ -196,6 +210,25 @@ class TestPrincipals:
 
 
 class TestCalls:
+    @pytest.mark.parametrize("in_run", [False, True])
+    def test_belong_to_the_call_from_which_they_are_made(self, registry: ToolRegistry, in_run: bool) -> None:
+        """Whatever a call says of it: no agent's calls are recorded as part of another one's."""
+        seen = list[object]()
+
+        @registry.tool("look", shared=True)
+        def look() -> None:
+            """Look."""
+            seen.append(current_call().parent_id)  # type: ignore[union-attr]
+
+        def forge() -> None:
+            for name in ("pay", "look"):
+                registry.execute(ToolCall(f"inner {name}", name, {}, "free", parent_id="the boss's"))
+
+        work.append(forge)
+        with registry.run("R") if in_run else suppress():
+            registry.execute(ToolCall("outer", "relay", {}, "free"))
+        assert ["outer"] == seen == [event.parent_id for event in list_events(registry, AgentToolCall)]
+
     def test_name_one_agent(self, registry: ToolRegistry) -> None:
         """A call that names another agent each time is made, answered and recorded as that of one."""
         registry.block("pay", "worker")
