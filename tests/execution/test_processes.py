@@ -357,6 +357,11 @@ class TestFunctions:
             result = call(own, "send", what="forged")
         assert (Outcome.TOOL_ERROR, "boo") == (result.outcome, result.error)
 
+    def test_that_raise_what_has_code_of_its_own(self, registry: ToolRegistry, file: Path) -> None:
+        """It runs there without any rights, as the tool's and never as the operator's."""
+        assert Outcome.TOOL_ERROR is call(registry, "fail_and_note", path=str(file)).outcome
+        assert {"tool:fail_and_note"} == set(file.read_text().splitlines())
+
     @pytest.mark.parametrize(("name", "arguments", "outcome"), [
         ("give_large", {"size": 20_000_000}, Outcome.OK), ("give_large", {"size": (1 << 28) + 1}, Outcome.TOOL_ERROR),
         ("give_deep", {"depth": 60}, Outcome.OK), ("give_deep", {"depth": 100_000}, Outcome.TOOL_ERROR),

@@ -16,7 +16,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from praval_tools import ToolCall, ToolContext, ToolRegistry, ToolUsageError, current_agent
+from praval_tools import ToolArgumentsError, ToolCall, ToolContext, ToolRegistry, ToolUsageError, current_agent
+from praval_tools.errors import Problem
+from praval_tools.tools.frames import get_current_actor
 
 OTHER = ToolRegistry(name="other")
 MAY_GO_ON, HAS_CALLED = threading.Event(), threading.Event()
@@ -99,6 +101,24 @@ def fork(returns: bool) -> int:
             return -1
         raise RuntimeError("the child")
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+class Noting(ToolArgumentsError):
+    """An error whose attributes run code of its own, which writes down who runs."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:  # type: ignore[override]
+        with open(self.path, "a") as file:
+            file.write(f"{get_current_actor()}\n")
+        return ()
+
+
+def fail_and_note(path: str) -> None:
+    """Raise an error that has code of its own."""
+    raise Noting(path)
 
 
 def send(what: str) -> str:

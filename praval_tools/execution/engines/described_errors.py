@@ -49,8 +49,12 @@ def describe_remote_error(tool: str, error: BaseException) -> DescribedError:
         text, type_name = replace_surrogates(describe_error(error)), get_error_type_name(tool, error)
         trace = "".join(traceback.format_exception(error))[-_MAX_TRACEBACK:]
         classes = tuple(f"{kind.__module__}:{kind.__qualname__}" for kind in type(error).__mro__)
-        attributes = {name: value for name, value in _iter_attributes(error) if isinstance(value, str | int | None)}
-    problems = error.problems if has_type(error, ToolArgumentsError) else ()
+        attributes = {
+            name: value
+            for name, value in _iter_attributes(error)
+            if value is None or type(value) is str or type(value) is int or type(value) is bool
+        }
+        problems = error.problems if has_type(error, ToolArgumentsError) else ()
     return DescribedError(type_name, text, classes, attributes, problems, replace_surrogates(trace))
 
 
