@@ -12,6 +12,8 @@ import pytest
 from cli_journal_rig import JOURNAL, fill_journal, run_app
 from cli_rig import App, Run, app, run  # noqa: F401
 
+from praval_tools import Allow, Deny, ToolCall, ToolRegistry
+
 
 class _TagChecker(HTMLParser):
     def __init__(self, page: str) -> None:
@@ -53,6 +55,29 @@ class TestReport:
         )
         assert "unknown_tool" in page and "\x1b" not in page and "[red]" in page
         assert not re.search(r"<script|https?://|killed", page)
+
+    def test_answers_of_approvals(self, run: Run, app: App) -> None:
+        """
+        Who answered, and how; the reason where one was given.
+        """
+        registry = ToolRegistry(journal=JOURNAL[1])
+
+        @registry.tool("pay", owned_by="clerk", requires_approval=True)
+        def pay(to: str) -> str:
+            """Pay somebody."""
+            return to
+
+        with registry.run("rent"):
+            for id_, answer in (("a", Allow(by="eve")), ("b", Deny("too dear", by="olga"))):
+                call = ToolCall(id_, "pay", {"to": id_}, agent="clerk")
+                registry.execute(call)
+                registry.approvals.answer(id_, answer)
+                registry.execute(call)
+        registry.close()
+        assert run("report", *JOURNAL)[0] == 0
+        page = Path("praval-report.html").read_text("utf-8")
+
+        assert "Risk low. eve: allow.<" in page and "Risk low. olga: deny, too dear.<" in page
 
     def test_everything_with_access_and_changes(self, run: Run, app: App) -> None:
         """

@@ -29,7 +29,8 @@ def iter_approvals(history: History) -> Iterator[Markup]:
     answers = {call.record.tool_call_id: call.approval_answer for call in history.calls}
     for request in history.approval_requests:
         answer = answers.get(request.tool_call_id)
-        text = "nobody answered" if answer is None else f"{answer.by}: {answer.answer}, {answer.reason}"
+        reason = f", {answer.reason}" if answer is not None and answer.reason else ""
+        text = "nobody answered" if answer is None else f"{answer.by}: {answer.answer}{reason}"
         risk = build_element("p", f"Risk {request.risk_level}. {text}.")
         yield _build_card(request.agent or "operator", escape_text(request.tool_name), risk, class_="asked")
 
