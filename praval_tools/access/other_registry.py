@@ -34,21 +34,25 @@ def describe_other_registry(store: StateStore, tool: str | AnyTool) -> str:
     """
     Return where a tool is that *store* does not have, and what to do; an empty text where that is not known.
 
-    Known are a tool that is given as object, or was before, and what the default registry has.
+    Known are a tool that is given as object, or was before, and what the default registry has. A store without any
+    tool is most likely not the one in which the program declares its tools.
     """
     other = _find_other_store(store, tool)
     if other is None:
-        return ""
+        here = describe_registry(store.name)
+        text = f"There are no tools in {here}: if yours are in another one, use agents of that: Agent(…, registry=…)."
+        return "" if store.get_current_state().tools else text
     here, there = describe_two_registries(store.name, other.name)
     return f"It is in {there}, not in {here}: register it here too, or use agents of the other registry."
 
 
 def with_other_registry(decision: Decision, store: StateStore, tool: str | AnyTool) -> Decision:
-    """Return the refusal of an unknown tool, with the registry that has it as its source, where that is known."""
-    other = _find_other_store(store, tool)
-    if other is None:
+    """Return the refusal of an unknown tool, with what names the registry that has it, where that is known."""
+    remedy = describe_other_registry(store, tool)
+    if not remedy:
         return decision
-    return replace(decision, source=describe_registry(other.name), remedy=describe_other_registry(store, tool))
+    other = _find_other_store(store, tool) or store
+    return replace(decision, source=describe_registry(other.name), remedy=remedy)
 
 
 def _find_other_store(store: StateStore, tool: str | AnyTool) -> StateStore | None:

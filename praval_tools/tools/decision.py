@@ -33,7 +33,7 @@ class Decision(msgspec.Struct, frozen=True, repr_omit_defaults=True):
         outcome: `allowed`, `unknown`, `disabled` or `forbidden`.
         rule: Which rule decided.
         source: The record that decided: the grant, the block, the listing; None where there is none. Of an
-            unknown tool, what names the registry that has it.
+            unknown tool, what names the registry that has it, or the one asked where that has no tools.
         agent: Who asks.
         tool: For which tool.
         reason: One sentence for a person.

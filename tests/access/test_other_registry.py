@@ -11,6 +11,7 @@ import pytest
 from praval_tools import (
     AccessWarning,
     Agent,
+    Tool,
     ToolCall,
     ToolRegistry,
     UnknownToolCallError,
@@ -100,6 +101,20 @@ class TestTools:
             bank.agent("bob").call("pay", amount=5)
         reset_tool_registry()
 
+    def test_a_registry_without_tools(self, shop):
+        """The same mistake the other way round: `@registry.tool`, an agent without `registry=`, or of another one."""
+        lost = Agent("bob", registry=ToolRegistry(name="bank"))
+        with pytest.raises(
+            UnknownToolCallError, match=f"no tools in {BANK}: .* another one, use agents of that"
+        ) as caught:
+            lost.call("pay", amount=5)
+        assert "Tool 'pay' not found." == caught.value.result.for_model()
+        with pytest.raises(UnknownToolError, match=f"no tools in {BANK}"):
+            lost.registry.grant("pay", "bob")
+        lost.registry.register_tool(Tool.from_function(pay.function, name="other"))
+        with pytest.raises(UnknownToolCallError, match="^Tool 'pay' not found.$"):
+            lost.call("pay", amount=5)
+
     def test_hidden_refusals_stay_so(self, shop):
         """Where refusals are hidden, an unknown tool reads like a hidden one."""
         bank = ToolRegistry(name="bank", refusals="hide")
@@ -168,6 +183,7 @@ class TestNames:
 
     def test_a_registry_that_lost_the_tool_is_not_named(self, bank):
         """A registry that no longer has the tool is not named."""
+        bank.register_tool(Tool.from_function(pay.function, name="other"))
         with use_registry(ToolRegistry()):
             elsewhere = ToolRegistry(name="elsewhere")
             elsewhere.register_tool(pay)
