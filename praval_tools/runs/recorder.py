@@ -190,9 +190,10 @@ class Recorder:
             Whether there was anything: also what another thread has loaded meanwhile.
         """
         try:
-            if self.store.revision() == state.revision:
+            revision = self.store.revision()
+            if revision == state.revision:
                 return False
-            self.runtime.access_store.load_other_changes()
+            self.runtime.access_store.load_other_changes(revision)
         except JournalError:  # raised again where the refusal is written
             return False
         return True
