@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from praval_tools.execution.approvals import UNANSWERED
 from praval_tools.execution.plugin_code import run_as
+from praval_tools.names import get_plain_type
 from praval_tools.schema.json_input import copy_json
 from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES
 
@@ -113,7 +114,7 @@ class CallHooks(msgspec.Struct, frozen=True, eq=False):
         """Notify the plugins of the result of a call, unless it is replayed."""
         if result.replayed:
             return
-        is_plain = type(result.result) in SCALAR_TYPES and result.exception is None
+        is_plain = get_plain_type(result.result) in SCALAR_TYPES and result.exception is None
         for hook in self.after:
             shown = replace(call, arguments=_copy_value(call.arguments))
             hook(call=shown, tool=tool, result=result if is_plain else _copy_result(result))
@@ -153,10 +154,10 @@ def _copy_value(value: Any) -> object:
 
     Classes copy their values by code of their own, which runs in nobody's name.
     """
-    kind = type(value)
+    kind = get_plain_type(value)
     if kind in SCALAR_TYPES:
         return value
-    if kind is dict and SCALAR_TYPES.issuperset(map(type, (copied := value.copy()).values())):  # as mostly
+    if kind is dict and SCALAR_TYPES.issuperset(map(get_plain_type, (copied := value.copy()).values())):  # as mostly
         return copied
     with run_as(_COPIER):
         return _copy_part(value, {}, MAX_DEPTH)

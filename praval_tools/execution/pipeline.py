@@ -41,6 +41,7 @@ from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.compiled import Arguments
 from praval_tools.tools.context import choose_deps
 from praval_tools.tools.decision import Allow, Ask, Decision
+from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.implementation import BoundArguments
 from praval_tools.tools.tool import AnyTool
 
@@ -169,7 +170,7 @@ def _decide(runtime: Runtime, progress: CallProgress, state: AccessState) -> Too
     implementation = tool.implementation
     choose_deps(tool.name, implementation.deps_hint, get_deps(runtime.registry))  # before anything is asked or spent
     runs_user_code = implementation.runs_user_code or progress.coerced_arguments is None
-    with _activate_caller(runtime, principal) if runs_user_code else _NULL_CONTEXT:
+    with _activate_caller(runtime, principal, tool.name) if runs_user_code else _NULL_CONTEXT:
         bound = _bind_call(runtime, progress, tool, approved, resolution.decision)
         if isinstance(bound, ToolResult):
             return bound
@@ -230,7 +231,7 @@ def _is_read_back(runtime: Runtime, run: RunTool, shown: Arguments) -> bool:
         return True
     text = write_exactly(shown)
     try:
-        with _activate_caller(runtime, run.principal):
+        with _activate_caller(runtime, run.principal, run.tool.name):
             again = bind_arguments(runtime, run.tool, text)
         return write_exactly(implementation.render_for_review(again)) == text
     except (ToolArgumentsError, Unencodable):
@@ -282,11 +283,15 @@ def _request_approval(
     return build_not_run_result(run, Outcome.APPROVAL_DENIED, text, "approval-denied")
 
 
-def _activate_caller(runtime: Runtime, principal: Principal | None) -> AbstractContextManager[Frame]:
-    """Run code of the caller's arguments and of parameter classes in the name of the caller."""
-    return activate_frame(
-        make_frame(FrameScope(runtime.registry, principal, OPERATOR if principal is None else principal.agent))
-    )
+def _activate_caller(runtime: Runtime, principal: Principal | None, tool: str) -> AbstractContextManager[Frame]:
+    """
+    Run code of the caller's arguments and of parameter classes in the name of the caller.
+
+    In the operator's calls it has no rights: a value that another tool returned may be among the arguments.
+    """
+    if principal is None:
+        return activate_tool_frame(tool)
+    return activate_frame(make_frame(FrameScope(runtime.registry, principal, principal.agent)))
 
 
 def resolve_call_access(

@@ -39,7 +39,7 @@ from praval_tools.integrations.framework_calls import (
     make_call_id,
 )
 from praval_tools.integrations.langchain_imports import import_tools
-from praval_tools.names import OPERATOR
+from praval_tools.names import OPERATOR, has_type
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.registry import ToolRegistry
 from praval_tools.registry.toolset import Toolset
@@ -453,7 +453,7 @@ def _to_content(result: ToolResult) -> object:
         ToolException: The call failed.
         GraphInterrupt: The tool asks a person, or an agent that it runs does: LangGraph makes the call again on resume.
     """
-    if isinstance(result.exception, GraphInterrupt):
+    if has_type(result.exception, GraphInterrupt):
         raise result.exception
     if not result.success:
         raise ToolException(result.for_model())

@@ -18,7 +18,7 @@ from praval_tools.journal.redaction.secret_search import SecretMarkers
 from praval_tools.journal.replay import FINAL_OUTCOMES
 from praval_tools.journal.storage.protocol import INTENT, Answer, Item, Status
 from praval_tools.journal.stored_approvals import is_answer_used, use_answer
-from praval_tools.names import describe_error, has_type
+from praval_tools.names import describe_error, get_plain_type, has_type
 from praval_tools.runs import call_records
 from praval_tools.runs.approval_recording import ApprovalRecorder
 from praval_tools.runs.event_writer import CallSteps, CallWriteState, EventWriter, warn_of_lost_result
@@ -246,7 +246,7 @@ def read_run_value(
 
     The caller gets what is recorded. Raises what the iterators raise.
     """
-    if type(result.result) in SCALAR_TYPES:  # cannot run code of its own
+    if get_plain_type(result.result) in SCALAR_TYPES:  # cannot run code of its own
         return result, secrets
     with activate_frame(make_frame(run.frame[SCOPE])):
         value = copy_complete(result.result)
@@ -262,7 +262,7 @@ def encode_run_value(run: RunTool, value: object) -> tuple[object, tuple[str, ..
         Unencodable: It has no JSON form; its own code may raise anything else.
     """
     compiled = run.tool.implementation.compiled
-    if type(value) in SCALAR_TYPES:
+    if get_plain_type(value) in SCALAR_TYPES:
         return compiled.encode_result(value), compiled.find_union_members(value)
     with activate_frame(make_frame(run.frame[SCOPE])):
         return compiled.encode_result(value), compiled.find_union_members(value)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from praval_tools.misuse import explain_misuse
-from praval_tools.names import has_type, to_plain_text
+from praval_tools.names import get_plain_type, has_type, to_plain_text
 from praval_tools.schema.encode import encode, to_json_bytes
 from praval_tools.schema.json_values import SCALAR_TYPES, replace_surrogates
 from praval_tools.schema.scalars import SCALAR_ENCODE_HOOKS
@@ -238,7 +238,7 @@ class ToolResult(msgspec.Struct, frozen=True):
 
 def list_content_blocks(result: ToolResult) -> list[Content] | None:
     """Return the value of a result as content blocks, or None where it is something else, as `encode_value` does."""
-    if type(result.result) in SCALAR_TYPES:  # has no code of its own
+    if get_plain_type(result.result) in SCALAR_TYPES:  # has no code of its own
         return None
     with activate_tool_frame(result.name):
         return to_content_blocks(result.result)
@@ -251,7 +251,7 @@ def encode_value(result: ToolResult) -> Any:
     Raises:
         Unencodable: It has no JSON form; its own code may raise anything else.
     """
-    encode_scalar = SCALAR_ENCODE_HOOKS.get(type(result.result))
+    encode_scalar = SCALAR_ENCODE_HOOKS.get(get_plain_type(result.result))
     if encode_scalar is not None:  # it has no code of its own
         return encode_scalar(result.result)
     with activate_tool_frame(result.name):

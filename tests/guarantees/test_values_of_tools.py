@@ -36,6 +36,11 @@ def make_faults(attack: Callable[[], None]) -> dict[str, Any]:
             attack()
             return 1
 
+    class Hashed(type):
+        def __hash__(cls) -> int:
+            attack()
+            return 1
+
     class Named(Exception, metaclass=Meta):
         pass
 
@@ -64,7 +69,7 @@ def make_faults(attack: Callable[[], None]) -> dict[str, Any]:
 
     return {
         "metaclass": Named("x"), "class": Classed("x"), "retry": Retryable("x"), "attributes": Read(2, "x"),
-        "value": Items([1]),
+        "value": Items([1]), "value of a metaclass": Hashed("Value", (), {})(),
     }  # fmt: skip
 
 
@@ -92,7 +97,7 @@ def use(registry: ToolRegistry, way: str, name: str) -> None:
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("engine", [None, "thread"])
 @pytest.mark.parametrize("journaled", [False, True], ids=["plain", "journaled"])
-@pytest.mark.parametrize("kind", ["metaclass", "class", "retry", "attributes", "value"])
+@pytest.mark.parametrize("kind", ["metaclass", "class", "retry", "attributes", "value", "value of a metaclass"])
 def test_code_of_what_tools_give(
     registry: ToolRegistry, kind: str, journaled: bool, engine: Any, is_async: bool, tmp_path: Path
 ) -> None:
@@ -109,7 +114,7 @@ def test_code_of_what_tools_give(
 
     def give() -> Any:
         """Give."""
-        if kind == "value":
+        if kind.startswith("value"):
             return fault
         raise fault
 
@@ -212,7 +217,7 @@ def test_classes_of_replayed_results(way: str, made: type) -> None:
     ids=["rows", "text", "items", "rows inside", "text inside"],
 )
 @pytest.mark.parametrize("hint", [Any, str, list[Any]], ids=str)
-@pytest.mark.parametrize("way", ["call", "execute", "in a run", "approval"])
+@pytest.mark.parametrize("way", ["call", "execute", "in a run", "approval", "by nobody", "by nobody, with an id"])
 def test_values_that_are_passed_on(journal: str | None, value: Any, hint: Any, way: str) -> None:
     """A value that a tool returned, and the program passes to another tool, never runs its code as the operator."""
     with ToolRegistry(journal=journal) as registry:
@@ -226,6 +231,10 @@ def test_values_that_are_passed_on(journal: str | None, value: Any, hint: Any, w
         with registry.run("R") if way == "in a run" and journal else nullcontext(), suppress(ToolError):
             if way in ("call", "in a run"):
                 registry.agent("mal").call("take", x=value)
+            elif way == "by nobody":
+                registry.execute_tool("take", x=value)
+            elif way == "by nobody, with an id":
+                registry.execute("1", "take", {"x": value})
             else:
                 registry.execute(ToolCall("1", "take", {"x": value}, "mal"))
         assert "operator" not in actors

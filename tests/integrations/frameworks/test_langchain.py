@@ -22,6 +22,7 @@ from langgraph.prebuilt import ToolNode
 from praval_tools import Content, Tool, ToolContext, ToolRegistry, ToolUsageError
 from praval_tools.integrations.langchain import ToolAccess, tools_for
 from praval_tools.journal.events import AgentToolCall
+from praval_tools.tools.frames import get_current_actor
 
 GO: Any = {"messages": [("user", "Go.")]}
 
@@ -272,6 +273,24 @@ class TestOfferedTools:
 
 
 class TestResults:
+    def test_run_no_code_of_the_tool_as_the_operator(self, registry: ToolRegistry) -> None:
+        """What an error of a tool says of its class is not asked in the name of the program."""
+        actors = list[str]()
+
+        class Classed(Exception):
+            @property
+            def __class__(self) -> type:
+                actors.append(get_current_actor())
+                return Exception
+
+        @registry.tool("fail", owned_by="clerk")
+        def fail() -> None:
+            """Fail."""
+            raise Classed("x")
+
+        call_in_graph(tools_for(registry, "clerk"), ModelCall("fail"))
+        assert "operator" not in actors
+
     def test_keep_their_content(self, registry: ToolRegistry) -> None:
         """Images reach the model as LangChain's content blocks; sounds, which tool messages cannot hold, in words."""
         agent = make_agent(script([ModelCall("draw")], "Done."), ToolAccess(registry))
