@@ -18,6 +18,8 @@ from praval_tools.cli.journal_option import locate_journal, open_selected_journa
 from praval_tools.cli.listening import build_url, check_address, is_loopback, open_socket
 from praval_tools.cli.output import print_message, print_note
 from praval_tools.cli.tokens import file_option, open_selected_tokens
+from praval_tools.demo import registry as build_demo_registry
+from praval_tools.demo.app import is_demo_journal
 from praval_tools.errors import InvalidNameError, MissingExtraError
 from praval_tools.journal import Journal
 from praval_tools.journal.storage.open_store import is_database_url
@@ -106,9 +108,18 @@ def _check_extra() -> None:
 
 
 def _open_journal(ctx: click.Context) -> tuple[Journal, ToolRegistry | None]:
-    """Return the journal that is named, else that of the app, else the one of this folder; and the app's registry."""
+    """
+    Return the journal that is named, else that of the app, else the one of this folder; and the app's registry.
+
+    The demo's journal comes with the demo's registry.
+    """
     if locate_journal(ctx).is_explicit and get_app_option(ctx) is None:
-        return open_selected_journal(ctx), None
+        journal = open_selected_journal(ctx)
+        if not is_demo_journal(journal):
+            return journal, None
+        registry = ctx.with_resource(build_demo_registry())
+        registry.journal = locate_journal(ctx).place
+        return registry.journal, registry
     if find_app_spec(ctx) is None and not select_config(ctx).declares_registry:
         return open_selected_journal(ctx), None
     registry = open_selected_registry(ctx, is_change=True)

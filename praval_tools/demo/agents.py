@@ -19,6 +19,8 @@ from praval_tools.tools.call import ToolCall, ToolResult
 
 MAX_SAMPLE_ROWS = 20
 MAX_SAMPLE_CALLS = 2
+SAMPLE_GRANT = "samples"
+"""The key of the grant by which the raw rows are lent."""
 
 AGENT_DESCRIPTIONS = (
     ("librarian", "owns the data: describe_data, shared with all, and read_rows"),
@@ -73,7 +75,7 @@ def lend_rows(registry: ToolRegistry, *, by: str | None = None) -> None:
         "read_rows",
         "analyst",
         by=by,
-        key="samples",  # the same grant, with the calls that it has left, when the run is resumed
+        key=SAMPLE_GRANT,  # the same grant, with the calls that it has left, when the run is resumed
         max_calls=MAX_SAMPLE_CALLS,
         where={"count": {"maximum": MAX_SAMPLE_ROWS}},
         reason="samples, to see what the columns mean",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from attrs import define
 
+from praval_tools.access.events import ToolAssigned
 from praval_tools.demo import agents
 from praval_tools.demo.effects import EffectLog
 from praval_tools.demo.question import Question, load_flights_question
@@ -16,6 +17,7 @@ from praval_tools.demo.tools import (
     declare_report_tools,
     declare_table_tools,
 )
+from praval_tools.journal import Journal
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.decorators import agent
 from praval_tools.registry.registry import ToolRegistry
@@ -51,3 +53,9 @@ def registry() -> ToolRegistry:
     declare_fair_comparison(app.registry, app.workspace)
     agents.lend_rows(app.registry, by="librarian")
     return app.registry
+
+
+def is_demo_journal(journal: Journal) -> bool:
+    """Tell whether the demo wrote *journal*: then `registry` has the tools and agents that it is about."""
+    assigned = (entry.event for entry in journal.read(agent="analyst", tool="read_rows", type="tool_assigned"))
+    return any(isinstance(event, ToolAssigned) and event.grant.key == agents.SAMPLE_GRANT for event in assigned)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -116,6 +116,17 @@ class TestJournals:
         token = _make_journal(folder / "runs.db")
         with _serve("ui", "runs.db") as (url, _), _log_in(url, token) as client:
             assert "runs.db" in client.get("/").text
+
+    def test_of_the_demo_it_shows_who_may_call_what(self, run: Run, folder: Path) -> None:
+        """The page knows the demo's tools and agents without an app, and access can be changed on it."""
+        run("demo")
+        with closing(open_journal(folder / "praval-demo" / "journal.db")) as journal:
+            token = open_tokens(journal).add("olga", role="operator")
+        with _serve("ui", "praval-demo/journal.db") as (url, _), _log_in(url, token) as client:
+            assert "statistician" in client.get("/matrix").text
+            assert "1 of 2" in client.get("/grants").text
+            page = client.get("/matrix/cell", params={"agent": "analyst", "tool": "read_rows"})
+            assert "samples, to see what the columns mean" in page.text
 
     def test_a_database_is_served(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """By its URL; its tokens are those of all servers."""
