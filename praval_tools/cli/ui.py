@@ -106,25 +106,25 @@ def _check_extra() -> None:
         raise MissingExtraError("The operator's page", "ui") from error
 
 
-
 def _open_journal(ctx: click.Context) -> tuple[Journal, ToolRegistry | None]:
     """
     Return the journal that is named, else that of the app, else the one of this folder; and the app's registry.
 
     The demo's journal comes with the demo's registry.
     """
-    if locate_journal(ctx).is_explicit and get_app_option(ctx) is None:
+    location = locate_journal(ctx)
+    if location.is_explicit and get_app_option(ctx) is None:
         journal = open_selected_journal(ctx)
         if not is_demo_journal(journal):
             return journal, None
         registry = ctx.with_resource(build_demo_registry())
-        registry.journal = locate_journal(ctx).place
-        return registry.journal, registry
-    if find_app_spec(ctx) is None and not select_config(ctx).declares_registry:
+        registry.journal = location.place
+    elif find_app_spec(ctx) is None and not select_config(ctx).declares_registry:
         return open_selected_journal(ctx), None
-    registry = open_selected_registry(ctx, is_change=True)
+    else:
+        registry = open_selected_registry(ctx, is_change=True)
     if registry.journal is None:
-        raise locate_journal(ctx).make_missing_error()
+        raise location.make_missing_error()
     return registry.journal, registry
 
 
