@@ -1,8 +1,9 @@
 """
-A process that sends one call that needs an approval: `python approval_driver.py MODE FOLDER RUN`.
+A process that sends one call that needs an approval: `python approval_driver.py MODE FOLDER RUN [JOURNAL]`.
 
 Modes: `send` it once; `wait` for the answer and send it again; `wait_async` in async code; `loop` in a model's loop.
-It prints `asked ID` once it waits, and how it ended. RUN `-` is none. Each effect is a line of FOLDER/effects.
+It prints `asked ID` once it waits, and how it ended. RUN `-` is none.
+JOURNAL is a file or a URL; without it, FOLDER/runs.db. Each effect is a line of FOLDER/effects.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from praval_tools.testing import fake_model
 CALL = ToolCall("call_0", "pay", {"to": "bob", "amount": 5}, "clerk")
 
 
-def declare(folder: Path) -> ToolRegistry:
+def declare(folder: Path, journal: str | Path) -> ToolRegistry:
     """Return the registry that each of these processes has."""
-    registry = ToolRegistry(journal=folder / "runs.db")
+    registry = ToolRegistry(journal=journal)
 
     @registry.tool("pay", owned_by="clerk", requires_approval=True)
     def pay(to: str, amount: int) -> str:
@@ -59,6 +60,6 @@ def run_loop(registry: ToolRegistry, run_id: str) -> str:
 if __name__ == "__main__":
     mode, folder, run_id = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
     os.chdir(folder)
-    registry = declare(folder)
+    registry = declare(folder, sys.argv[4] if len(sys.argv) > 4 else folder / "runs.db")
     with nullcontext() if run_id == "-" or mode == "loop" else registry.run(run_id):
         print(run_loop(registry, run_id) if mode == "loop" else send_and_wait(registry, mode), flush=True)

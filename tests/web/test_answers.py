@@ -1,6 +1,6 @@
 """Answers on the page: approvals that other processes wait for, calls in doubt, stale forms, viewers, wrong forms."""
 
-# Tests of: approvals, doubts, forms, typed, activity
+# Tests of: approvals, doubts, forms, typed, activity, paging
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 from activity_rig import Server, serve_journal
+from store_rig import make_location
 
 from praval_tools import ApprovalRequest, ToolCall, ToolInDoubtError, ToolRegistry
 from praval_tools.schema.json_input import parse_typed_json
@@ -39,8 +40,9 @@ def waiting(server: Server, tmp_path: Path) -> Iterator[Process]:
         process.kill()
 
 
-def _start_driver(folder: Path) -> Process:
-    arguments = [sys.executable, str(DRIVER), "wait", str(folder), "r1"]
+def _start_driver(folder: Path, journal: str | Path | None = None) -> Process:
+    place = str(journal or folder / "runs.db")
+    arguments = [sys.executable, str(DRIVER), "wait", str(folder), "r1", place]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline().startswith("asked")
@@ -61,21 +63,25 @@ def _read_form(text: str, action: str, number: int = 0) -> dict[str, str]:
 
 
 class TestApprovals:
-    def test_a_process_that_waits_goes_on_when_the_page_approves(self, server: Server, waiting: Process) -> None:
-        """What will run is shown, and who asked; who answered is in the journal."""
-        with _open_client(server) as client:
+    @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+    def test_a_process_that_waits_goes_on_when_the_page_approves(
+        self, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What will run is shown, and who asked; who answered is in the journal, whichever store it is in."""
+        monkeypatch.setenv("PRAVAL_TOOLS_KEY", "a key that all processes share")
+        with make_location(kind, tmp_path) as where, serve_journal(where) as server, _open_client(server) as client:
+            waiting = _start_driver(tmp_path, where)
             page = client.get("/approvals").text
-            for word in ("clerk", "pay", "risk", "bob", "amount"):
+            for word in ("clerk", "pay", "risk", "bob", "amount", "1 call waiting"):
                 assert word in page
             fields = _read_form(page, "/approvals/answer")
             answer = client.post("/approvals/answer", data={**fields, "answer": "allow", "reason": "as agreed"})
             assert 303 == answer.status_code
             assert "Approved." in client.get(answer.headers["location"]).text
             assert "No call waits" in client.get("/approvals").text
-
-        out, _ = waiting.communicate(timeout=60)
+            out, _ = waiting.communicate(timeout=60)
+            (event,) = server.journal.read(type="approval_answered")
         assert ["answered by olga", "ok"] == out.split("\n")[:2]
-        (event,) = server.journal.read(type="approval_answered")
         assert ("olga", "as agreed") == (event.event.by, event.event.reason)  # type: ignore[union-attr]
 
     def test_a_denial_ends_the_call(self, server: Server, waiting: Process) -> None:
@@ -159,6 +165,47 @@ class TestApprovals:
             page = client.get("/approvals").text
         assert "bob" in page
         assert "<button" not in page
+
+
+class TestManyApprovals:
+    def test_are_shown_a_page_at_a_time(self, server: Server, tmp_path: Path) -> None:
+        """Each page says how many wait in all; each call is on one of them, and an answer leads back to its page."""
+        with ToolRegistry(journal=tmp_path / "runs.db") as registry, _open_client(server) as client:
+            registry.tool("zap", owned_by="ann", requires_approval=True)(_zap)
+            for number in range(1, 121):
+                registry.execute(ToolCall(f"call-{number:03}", "zap", {"number": number}, "ann"))
+            texts, address = list[str](), "/approvals"
+            for _ in range(3):
+                texts.append(client.get(address).text)
+                links = re.findall('<a href="([^"]*)">Later calls</a>', texts[-1])
+                address = links[0] if links else ""
+            assert ("", 3) == (address, sum("120 calls waiting" in text for text in texts))
+            shown = [sorted(set(re.findall(r"<code>(call-\d+)</code>", text))) for text in texts]
+            assert [50, 50, 20] == [len(calls) for calls in shown]
+            assert [f"call-{number:03}" for number in range(1, 121)] == sum(shown, [])
+            assert "Calls 51 to 100 of 120." in texts[1]
+            assert '<a href="/approvals">Earlier calls</a>' in texts[1]
+
+            fields = _read_form(texts[2], "/approvals/answer", 0)
+            answer = client.post("/approvals/answer", data={**fields, "answer": "deny"})
+            after = client.get(answer.headers["location"]).text
+        assert ("/approvals?done=deny&start=100", True) == (answer.headers["location"], "101 to 119 of 119" in after)
+
+    def test_the_call_of_a_refused_form_is_shown_first(self, server: Server, tmp_path: Path) -> None:
+        """Whichever page it was on, with what was typed; the address of a page that does not exist says so."""
+        with ToolRegistry(journal=tmp_path / "runs.db") as registry, _open_client(server) as client:
+            registry.tool("zap", owned_by="ann", requires_approval=True)(_zap)
+            for number in range(51):
+                registry.execute(ToolCall(f"call-{number:03}", "zap", {"number": number}, "ann"))
+            fields = _read_form(client.get("/approvals?start=50").text, "/approvals/answer")
+            wrong = client.post("/approvals/answer", data={**fields, "answer": "allow", "arguments": "[]"})
+            assert (400, "call-050") == (wrong.status_code, re.findall("<code>(call-[0-9]+)</code>", wrong.text)[0])
+            assert "There are only 51 calls." in client.get("/approvals?start=900").text
+
+
+def _zap(number: int) -> int:
+    """Zap."""
+    return number
 
 
 def _request(**arguments: object) -> ApprovalRequest:

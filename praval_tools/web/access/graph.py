@@ -17,11 +17,12 @@ from praval_tools.report.access_matrix import list_agents
 from praval_tools.report.markup import Markup, build_code, build_element, build_row, join_markup
 from praval_tools.tools.tool import AnyTool
 from praval_tools.web.access.access import AccessReader, build_missing_program_note
-from praval_tools.web.access.filters import Paging, ToolFilter, build_filter_form, read_filter
+from praval_tools.web.access.filters import ToolFilter, build_filter_form, read_filter
 from praval_tools.web.access.matrix import build_names, build_rule
 from praval_tools.web.activity import parts
 from praval_tools.web.activity.calls import parse_number
 from praval_tools.web.activity.host import Host
+from praval_tools.web.activity.paging import Paging
 
 TOOLS: Final = 24
 """How many tools a picture holds."""

@@ -15,10 +15,11 @@ from praval_tools.report.access_matrix import NO_ACCESS_RULES, AccessMatrix, bui
 from praval_tools.report.markup import Markup, build_code, build_element, build_row, escape_text, join_markup
 from praval_tools.report.svg import draw_legend
 from praval_tools.web.access.access import AccessReader, build_missing_program_note
-from praval_tools.web.access.filters import Paging, ToolFilter, build_filter_form, read_filter
+from praval_tools.web.access.filters import ToolFilter, build_filter_form, read_filter
 from praval_tools.web.activity import parts
 from praval_tools.web.activity.calls import parse_number
 from praval_tools.web.activity.host import Host
+from praval_tools.web.activity.paging import Paging
 
 AGENTS: Final = 40
 """Columns of a page."""

@@ -21,13 +21,14 @@ from praval_tools.report.text import sanitize_text
 from praval_tools.tools.source import Source
 from praval_tools.tools.tool import AnyTool
 from praval_tools.web.access.access import AccessReader, build_missing_program_note
-from praval_tools.web.access.filters import Paging, ToolFilter, build_filter_form, get_source_kind, read_filter
+from praval_tools.web.access.filters import ToolFilter, build_filter_form, get_source_kind, read_filter
 from praval_tools.web.access.matrix import build_rule
 from praval_tools.web.access.usage_parts import build_call_count, build_usage
 from praval_tools.web.activity import parts
 from praval_tools.web.activity.activity import write_json
 from praval_tools.web.activity.calls import make_text_response, parse_number
 from praval_tools.web.activity.host import Host
+from praval_tools.web.activity.paging import Paging
 
 _PAGE_SIZE: Final = 50
 _MAX_AGENTS: Final = 5_000

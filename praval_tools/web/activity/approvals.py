@@ -22,13 +22,15 @@ from praval_tools.web.activity.activity import (
     edit_arguments,
     write_json,
 )
-from praval_tools.web.activity.calls import make_text_response
+from praval_tools.web.activity.calls import make_text_response, parse_number
 from praval_tools.web.activity.forms import read_operator_form
 from praval_tools.web.activity.host import Host
+from praval_tools.web.activity.paging import Paging
 from praval_tools.web.activity.typed import build_area, build_input, build_typed_list
 
-_MAX_CARDS = 50
+_PAGE_SIZE = 50
 _MAX_REASON = 2_000
+_MAX_START = 18
 _RISK_CLASSES = {"low": "good", "medium": "doubt"}
 
 
@@ -40,7 +42,7 @@ class ApprovalViews:
     host: Host
 
     async def show_requests(self, request: Request) -> Response:
-        """Show the calls that wait for a person."""
+        """Show the calls that wait for a person, a page of them."""
         done = {"allow": "Approved.", "deny": "Denied."}.get(request.query_params.get("done", ""))
         return await self._show(request, parts.build_message(done) if done else None)
 
@@ -50,26 +52,29 @@ class ApprovalViews:
         seq = self.activity.index.progress.seq
         requests = await run_in_threadpool(self.activity.list_requests)
         operator = self.host.find_operator(request)
+        start = 0 if sent else parse_number(request, "start") or 0
         token = self.host.build_form_token(request) if operator is not None else None
+        hidden = None if token is None else join_markup(token, parts.build_hidden("start", str(start)))
         sent_id = parts.read_hidden(sent, "id") if sent else None
         requests.sort(key=lambda each: each.id != sent_id)  # the one of the form comes first, and is there in any case
+        paging = Paging(start=start, size=_PAGE_SIZE, total=len(requests), word="call")
         cards = [
-            _build_card(each, token, sent if sent is not None and each.id == sent_id else {})
-            for each in requests[:_MAX_CARDS]
+            _build_card(each, hidden, sent if sent is not None and each.id == sent_id else {})
+            for each in requests[paging.slice]
         ]
         if sent and token is not None and sent_id not in [each.id for each in requests]:
             note = join_markup(note, build_typed_list(sent, {"reason": "reason", "arguments": "arguments"}))
-        text = f"{parts.count_words(len(requests), 'call')} waiting, the oldest first." if requests else ""
-        if len(requests) > _MAX_CARDS:
-            text += f" The first {_MAX_CARDS} are shown."
+        count = f"{parts.count_words(len(requests), 'call')} waiting, the oldest first."
+        links = paging.build_links("/approvals", {})
         content = parts.build_section(
             "Approvals",
-            text,
+            "",
             note,
+            parts.build_live_region("waiting", build_element("p", count, class_="lead") if requests else None, links),
             parts.build_live_region(
                 "approvals",
                 build_element("ul", *cards, class_="cards")
-                if cards else parts.build_note("No call waits for an approval."),
+                if cards else parts.build_note("No call waits for an approval." if not requests else "None are here."),
             ),
             stream=parts.build_stream("approvals", seq),
         )  # fmt: skip
@@ -93,7 +98,8 @@ class ApprovalViews:
         except (ValueError, ToolUsageError) as error:
             text = f"{error} Nothing was changed: correct the form and send it again."
             return await self._refuse(request, fields, text, 400)
-        return RedirectResponse(parts.build_url("/approvals", done=fields["answer"]), 303)
+        start = fields.get("start", "")[:_MAX_START].lstrip("0")
+        return RedirectResponse(parts.build_url("/approvals", done=fields["answer"], start=start), 303)
 
     def _answer(self, operator: str, fields: dict[str, str]) -> None:
         found = self.activity.find_request(parts.read_hidden(fields, "id"))
@@ -116,7 +122,7 @@ class ApprovalViews:
         return await self._show(request, parts.build_message(text, "message problem"), sent=fields, status=status)
 
 
-def _build_card(request: ApprovalRequest, token: Markup | None, sent: Mapping[str, str]) -> Markup:
+def _build_card(request: ApprovalRequest, hidden: Markup | None, sent: Mapping[str, str]) -> Markup:
     caller = " for ".join(sanitize_text(name) for name in (request.agent or OPERATOR, *request.chain))
     title = build_element(
         "h3", parts.shorten(caller), " → ", build_code(parts.shorten(request.tool)), id=f"request-{request.id}"
@@ -138,7 +144,7 @@ def _build_card(request: ApprovalRequest, token: Markup | None, sent: Mapping[st
             label=f"Arguments of call {sanitize_text(request.tool_call_id, max_length=80)}",
         ),
         facts,
-        None if token is None else _build_form(request, token, sent),
+        None if hidden is None else _build_form(request, hidden, sent),
         class_="asked",
     )
 
@@ -147,7 +153,7 @@ def _get_risk_class(risk_level: str) -> str:
     return _RISK_CLASSES.get(risk_level, "bad")
 
 
-def _build_form(request: ApprovalRequest, token: Markup, sent: Mapping[str, str]) -> Markup:
+def _build_form(request: ApprovalRequest, hidden: Markup, sent: Mapping[str, str]) -> Markup:
     text = write_json(request.arguments)
     is_short = len(text) <= MAX_EDIT_LENGTH and sanitize_text(text, keep_line_breaks=True) == text
     label = "Arguments, all of them, as JSON" if is_short else 'What is to change, as JSON: {"name": value}'
@@ -161,7 +167,7 @@ def _build_form(request: ApprovalRequest, token: Markup, sent: Mapping[str, str]
     )
     return build_element(
         "form",
-        token,
+        hidden,
         parts.build_hidden("id", request.id),
         parts.build_hidden("edit", "all" if is_short else "changes"),
         build_element("label", "Reason, which is recorded", for_=reason_id),
