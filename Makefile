@@ -34,9 +34,11 @@ demo: $(INSTALLED)
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-# What to run at every change, in less than a minute: all but the tests that are marked slow, with few examples each.
+# What to run at every change, in less than a minute: the gates, and the tests of what needs no server, browser or
+# command line, without those that are marked slow and with few examples each. To it comes the folder of what you change.
+FAST := architecture foundation schema tools access execution registry runs formats config
 test-fast: $(READY)
-	HYPOTHESIS_PROFILE=fast $(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow"
+	HYPOTHESIS_PROFILE=fast $(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow" $(FAST:%=tests/%)
 
 # The official conformance suite of the Model Context Protocol, for its tests; needs npm.
 conformance:
