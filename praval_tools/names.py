@@ -256,9 +256,9 @@ def get_plain_type(value: object) -> type:
 
 def describe_error(error: BaseException) -> str:
     """Return what *error* says in one text, its type's name where it says nothing or cannot be asked."""
-    if isinstance(error, SystemExit):
-        return f"the tool tried to end the program (exit code {shorten_repr(error.code)})"
     try:
+        if isinstance(error, SystemExit):
+            return f"the tool tried to end the program (exit code {shorten_repr(error.code)})"
         return str(error) or type(error).__name__
     except KeyboardInterrupt:
         raise

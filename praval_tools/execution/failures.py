@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final
 
@@ -100,7 +101,7 @@ def make_execution_error(tool: str, error: BaseException, message: str) -> ToolE
             message, get_error_type_name(tool, error), tool
         )
         for name in _OS_ERROR_ATTRIBUTES if isinstance(execution_error, OSError) else ():
-            setattr(execution_error, name, getattr(error, name, None))
+            setattr(execution_error, name, read_attribute(tool, error, name))
     execution_error.__cause__ = error
     return execution_error
 
@@ -118,8 +119,25 @@ def make_encoding_error(tool: str, error: BaseException) -> ToolExecutionError:
 
 def get_error_type_name(tool: str, error: BaseException) -> str:
     """Return the type name of what *tool* raised; of an inner tool's error, the type name that it carries."""
+    carried = read_attribute(tool, error, "error_type") if has_type(error, ToolExecutionError) else None
     with activate_tool_frame(tool):
-        return error.error_type if has_type(error, ToolExecutionError) else type(error).__name__
+        return carried if type(carried) is str else type(error).__name__
+
+
+def read_attribute(tool: str, error: BaseException, name: str) -> object:
+    """
+    Return an attribute of what *tool* raised, or None where it cannot be read.
+
+    The class may be a subclass of ours that leaves our constructor out, or that computes the attribute: that is code
+    of the tool, and may raise anything.
+    """
+    with activate_tool_frame(tool):
+        try:
+            return getattr(error, name, None)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # isolation: it is the tool's own code, which may try to end the program
+            return None
 
 
 def classify_failure(tool: str, error: BaseException) -> tuple[Outcome, str]:
@@ -129,8 +147,9 @@ def classify_failure(tool: str, error: BaseException) -> tuple[Outcome, str]:
     A `ToolInDoubtError` of the tool's own says that nobody knows whether it did its work; one of a call that it made
     is an error of that call, and of this one as any other.
     """
-    if has_type(error, ToolInDoubtError) and error.result is None:
-        return Outcome.IN_DOUBT, error.code
+    if has_type(error, ToolInDoubtError) and read_attribute(tool, error, "result") is None:
+        code = read_attribute(tool, error, "code")
+        return Outcome.IN_DOUBT, code if type(code) is str else ToolInDoubtError.code
     return Outcome.TOOL_ERROR, get_error_type_name(tool, error)
 
 
@@ -142,6 +161,9 @@ def make_typed_error(result: ToolResult) -> BaseException:
         error = make_execution_error(result.name, result.exception, text)
     elif has_type(result.exception, ToolCallError):
         error = result.exception
+        with activate_tool_frame(result.name), suppress(Exception):  # its class may be one of the tool, without a place
+            error.result = result
+        return error
     else:
         error = _ERROR_FACTORIES.get(result.outcome, ToolCallError)(text)
         if isinstance(error, ToolAccessError):

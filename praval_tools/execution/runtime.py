@@ -38,6 +38,7 @@ from praval_tools.execution.context import (
 from praval_tools.execution.engines.threads import ThreadEngine
 from praval_tools.execution.event_loops import BackgroundLoop, is_event_loop_running
 from praval_tools.execution.exclusive import ExclusiveGate
+from praval_tools.execution.failures import read_attribute
 from praval_tools.execution.hooks import NO_HOOKS, CallHooks
 from praval_tools.execution.in_flight import InFlightCounter, InFlightCounters, wait_until_none
 from praval_tools.execution.limits import Limits
@@ -172,8 +173,9 @@ class Runtime:
         masked = (meta.errors or self.options.errors) == "masked"
         with activate_frame(make_frame(scope)):  # its classes and its text may be code of the tool
             on_purpose = has_type(error, (ToolError, *meta.retry_on)) and not has_type(error, _INNER_ERRORS)
-            if has_type(error, ToolAccessError):  # its text is for the developer
-                return error.message
+            message = read_attribute(tool.name, error, "message") if has_type(error, ToolAccessError) else None
+            if type(message) is str:  # the text of the error is for the developer
+                return message
             if masked and not on_purpose:
                 return f"The tool failed (error id {os.urandom(6).hex()})."
             return describe_error(error)

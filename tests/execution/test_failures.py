@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from praval_tools import Outcome, RetryableToolError, ToolCall, ToolInDoubtError, ToolRegistry, ToolResult
+from praval_tools import (
+    Outcome,
+    RetryableToolError,
+    ToolAccessError,
+    ToolCall,
+    ToolExecutionError,
+    ToolInDoubtError,
+    ToolRegistry,
+    ToolResult,
+)
 
 UNKNOWN = "the bank's line went dead after the order was sent"
 RAN: list[str] = []
@@ -89,3 +99,38 @@ class TestCallsInDoubt:
 
         assert [Outcome.IN_DOUBT] * 3 == [first.outcome, again.outcome, later.outcome]
         assert (Outcome.OK, "paid", [tool]) == (resolved.outcome, resolved.result, RAN)
+
+
+def make_unreadable(kind: type[BaseException], *, raises: bool) -> BaseException:
+    """Return an exception of a subclass without what our constructor sets; *raises*: whose attributes raise, too."""
+    names = ("message", "error_type", "result", "code", "errno") if raises else ()
+
+    def refuse(_: object) -> Any:
+        raise OSError("no attribute")
+
+    attributes = {"__init__": lambda self, *_: None, **{name: property(refuse, lambda *_: None) for name in names}}
+    error: BaseException = type("Own", (kind,), attributes)()
+    return error
+
+
+@pytest.mark.parametrize("errors", ["message", "masked"])
+@pytest.mark.parametrize("raises", [False, True], ids=["left out", "raising"])
+@pytest.mark.parametrize("kind", [ToolAccessError, ToolExecutionError, ToolInDoubtError, OSError, SystemExit])
+@pytest.mark.parametrize("engine", [None, "thread"])
+def test_errors_whose_attributes_cannot_be_read(kind: Any, raises: bool, errors: Any, engine: Any) -> None:
+    """They end the call as any other error of the tool."""
+    own = ToolRegistry(errors=errors)
+
+    @own.tool("fail", owned_by="teller", engine=engine)
+    def fail() -> None:
+        """Fail."""
+        raise make_unreadable(kind, raises=raises)
+
+    result = own.execute(ToolCall("one", "fail", {}, "teller"))
+    with pytest.raises((ToolExecutionError, ToolInDoubtError)):
+        own.toolset("teller").call("fail")
+    expected = Outcome.IN_DOUBT if kind is ToolInDoubtError else Outcome.TOOL_ERROR
+
+    assert expected is result.outcome
+    assert "fail" in result.for_model() or result.error
+    own.close()

@@ -15,7 +15,7 @@ import pydantic
 import pytest
 from bank_rig import bank_registry
 
-from praval_tools import NotOwnerError, Outcome, RetryableToolError, ToolCall, ToolError, ToolRegistry
+from praval_tools import NotOwnerError, Outcome, RetryableToolError, ToolCall, ToolError, ToolInDoubtError, ToolRegistry
 from praval_tools.tools.frames import get_current_actor
 
 __all__ = ["bank_registry"]
@@ -67,8 +67,23 @@ def make_faults(attack: Callable[[], None]) -> dict[str, Any]:
             attack()
             return str
 
+    class DoubtError(ToolInDoubtError):
+        @property
+        def result(self) -> Any:
+            attack()
+
+        @property
+        def code(self) -> str:  # type: ignore[override]
+            attack()
+            return "in-doubt"
+
+        def __setattr__(self, name: str, value: object) -> None:
+            if name == "result":
+                attack()
+
     return {
         "metaclass": Named("x"), "class": Classed("x"), "retry": Retryable("x"), "attributes": Read(2, "x"),
+        "doubt": DoubtError("x"),
         "value": Items([1]), "value of a metaclass": Hashed("Value", (), {})(),
     }  # fmt: skip
 
@@ -97,7 +112,9 @@ def use(registry: ToolRegistry, way: str, name: str) -> None:
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("engine", [None, "thread"])
 @pytest.mark.parametrize("journaled", [False, True], ids=["plain", "journaled"])
-@pytest.mark.parametrize("kind", ["metaclass", "class", "retry", "attributes", "value", "value of a metaclass"])
+@pytest.mark.parametrize(
+    "kind", ["metaclass", "class", "retry", "attributes", "doubt", "value", "value of a metaclass"]
+)
 def test_code_of_what_tools_give(
     registry: ToolRegistry, kind: str, journaled: bool, engine: Any, is_async: bool, tmp_path: Path
 ) -> None:

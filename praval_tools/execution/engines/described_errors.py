@@ -12,7 +12,7 @@ import msgspec
 
 from praval_tools import errors
 from praval_tools.errors import Problem, ToolArgumentsError, ToolError
-from praval_tools.execution.failures import get_error_type_name
+from praval_tools.execution.failures import get_error_type_name, read_attribute
 from praval_tools.names import describe_error, has_type
 from praval_tools.schema.json_values import replace_surrogates
 from praval_tools.tools.frames import activate_tool_frame
@@ -51,20 +51,22 @@ def describe_remote_error(tool: str, error: BaseException) -> DescribedError:
         classes = tuple(f"{kind.__module__}:{kind.__qualname__}" for kind in type(error).__mro__)
         attributes = {
             name: value
-            for name, value in _iter_attributes(error)
+            for name, value in _iter_attributes(tool, error)
             if value is None or type(value) is str or type(value) is int or type(value) is bool
         }
-        problems = error.problems if has_type(error, ToolArgumentsError) else ()
+        problems = read_attribute(tool, error, "problems") if has_type(error, ToolArgumentsError) else ()
+        if type(problems) is not tuple or not all(type(problem) is Problem for problem in problems):
+            problems = ()
     return DescribedError(type_name, text, classes, attributes, problems, replace_surrogates(trace))
 
 
-def _iter_attributes(error: BaseException) -> Iterator[tuple[str, object]]:
+def _iter_attributes(tool: str, error: BaseException) -> Iterator[tuple[str, object]]:
     if has_type(error, ToolError):
         yield from vars(error).items()
     elif has_type(error, SystemExit):
-        yield "code", error.code
+        yield "code", read_attribute(tool, error, "code")
     elif has_type(error, OSError):
-        yield from ((name, getattr(error, name)) for name in _OS_ERROR_ATTRIBUTES)
+        yield from ((name, read_attribute(tool, error, name)) for name in _OS_ERROR_ATTRIBUTES)
 
 
 def restore_error(tool: str, described: DescribedError) -> BaseException:
