@@ -73,10 +73,9 @@ class _Usage:
     """What the calls of a span of time used."""
 
     by_grant: dict[str, CallPattern] = Factory(lambda: defaultdict(CallPattern))
-    by_pair: dict[_Key, CallPattern] = Factory(lambda: defaultdict(CallPattern))
-    by_delegate: dict[_Key, CallPattern] = Factory(lambda: defaultdict(CallPattern))
-    """The calls in whose chain an agent was: which of its permissions they used is not recorded."""
-    by_rule: dict[tuple[str, str, str], CallPattern] = Factory(lambda: defaultdict(CallPattern))
+    by_delegate: set[_Key] = Factory(set)
+    """Agents in whose chain a tool was called: which of their permissions that used is not recorded."""
+    by_rule: set[tuple[str, str, str]] = Factory(set)
     refused: dict[_Key, CallPattern] = Factory(lambda: defaultdict(CallPattern))
     out_of_bounds: dict[_Key, CallPattern] = Factory(lambda: defaultdict(CallPattern))
     seen_tools: set[str] = Factory(set)
@@ -94,13 +93,10 @@ class _Usage:
                 refused = self.out_of_bounds if rule == _BOUNDS_RULE else self.refused
                 refused[agent, tool].add(event.time, arguments)
             return
-        self.by_pair[agent, tool].add(event.time, arguments)
-        for member in event.chain:
-            self.by_delegate[member, tool].add(event.time, arguments)
         if event.chain:
-            self.by_delegate[agent, tool].add(event.time, arguments)
+            self.by_delegate.update((member, tool) for member in (agent, *event.chain))
         elif decision is not None:
-            self.by_rule[agent, tool, decision.rule].add(event.time, arguments)
+            self.by_rule.add((agent, tool, decision.rule))
             if decision.source.startswith("grant:"):
                 self.by_grant[decision.source.removeprefix("grant:")].add(event.time, arguments)
 
@@ -146,14 +142,14 @@ def _advise_on_grants(registry: ToolRegistry, usage: _Usage) -> Iterator[Advice]
         if grant.id in lent:  # others hold what came from it
             continue
         key = grant.agent, grant.tool
-        own, delegated = usage.by_grant.get(grant.id), usage.by_delegate.get(key)
-        if own is None and delegated is None:
+        own, is_delegated = usage.by_grant.get(grant.id), key in usage.by_delegate
+        if own is None and not is_delegated:
             text = f"{grant.agent!r} never used its grant of {grant.tool!r}."
             commands = (write_command("revoke", [grant.id]),)
             yield Advice(
                 kind="unused-grant", tool=grant.tool, agent=grant.agent, text=text, commands=commands, grant=grant.id
             )
-        elif own is not None and delegated is None:
+        elif own is not None and not is_delegated:
             yield from _narrow_grant(registry, grant, own, is_alone=counts[key] == 1)
 
 
@@ -235,7 +231,7 @@ def _advise_on_shares(registry: ToolRegistry, usage: _Usage) -> Iterator[Advice]
 
 
 def _advise_on_categories(registry: ToolRegistry, usage: _Usage) -> Iterator[Advice]:
-    used = {(agent, tool) for agent, tool, rule in usage.by_rule if rule == "category"} | set(usage.by_delegate)
+    used = {(agent, tool) for agent, tool, rule in usage.by_rule if rule == "category"} | usage.by_delegate
     state = get_runtime(registry).access_store.state
     for agent in registry.agents:
         for category in state.get_profile(agent).tool_categories:
