@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx
 from activity_rig import Server
+from mcp_client_rig import wait_until
 from starlette.routing import Route
 
 from praval_tools import Agent, ToolCall, ToolRegistry
@@ -116,6 +117,19 @@ def serve_access(journal: str | Path, registry: ToolRegistry | None = None) -> I
         yield server
     finally:
         server.close()
+
+
+def read_advice(client: httpx.Client, days: int = 7) -> str:
+    """Return the page of advice once it is made: asked for again as long as it says so, as a browser does."""
+    pages = list[httpx.Response]()
+
+    def is_made() -> bool:
+        pages.append(client.get(f"/advice?days={days}"))
+        return "refresh" not in pages[-1].headers
+
+    wait_until(is_made, 60)
+    assert 200 == pages[-1].status_code
+    return pages[-1].text
 
 
 def read_form(text: str, change: str, number: int = 0) -> dict[str, str]:

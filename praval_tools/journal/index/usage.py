@@ -94,6 +94,15 @@ def sum_since(index: JournalIndex, since: datetime) -> CallSum:
         return _to_sum("", None, connection.execute(select, values).fetchone())
 
 
+def count_events_since(index: JournalIndex, since: datetime) -> int:
+    """Return how many events of any type there are from *since* on."""
+    with index.read() as connection:
+        (count,) = connection.execute(
+            "SELECT count(*) FROM events WHERE time >= ?", (to_microseconds(since),)
+        ).fetchone()
+    return int(count)
+
+
 def sum_all(index: JournalIndex, kind: Kind = "all", name: str = "") -> CallSum:
     """Return the sum of all days."""
     select = "SELECT ok, failed, refused, ns FROM days WHERE kind = ? AND name = ? AND day = ?"

@@ -42,6 +42,11 @@ class AccessReader:
         return self._activity.store
 
     @property
+    def is_closed(self) -> bool:
+        """Whether the server stops."""
+        return self._activity.feed.is_closed
+
+    @property
     def is_changeable(self) -> bool:
         """Whether a change that is made here would reach the program: both have one journal that lasts."""
         journal = None if self.registry is None else self.registry.journal

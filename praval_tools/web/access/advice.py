@@ -2,92 +2,93 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Iterator
-from datetime import timedelta
 from typing import Final
 
-from attrs import field, frozen
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from praval_tools.journal.storage.protocol import Record
 from praval_tools.names import format_count
-from praval_tools.report.advice import Advice, collect_advice
+from praval_tools.report.advice import Advice
 from praval_tools.report.markup import Markup, build_code, build_element, build_row, escape_text, join_markup
 from praval_tools.report.remedies import write_command
+from praval_tools.report.text import format_time
 from praval_tools.web.access.access import AccessReader, build_missing_program_note
+from praval_tools.web.access.advice_making import AdviceMaker, AdviceProgress, SpanAdvice
 from praval_tools.web.activity import parts
 from praval_tools.web.activity.calls import parse_number
 from praval_tools.web.activity.host import Host
 
 _DAYS: Final = (1, 7, 30, 90)
-_MAX_EVENTS: Final = 200_000
-"""How many events are read for a page; the command reads all."""
-_MAX_SHOWN: Final = 200
+_REFRESH_SECONDS: Final = 1
 _MAX_COMMANDS: Final = 4_000
 _TITLES: Final = ("advice", "calls", "first (UTC)", "last (UTC)", "commands")
 
 
-@frozen
 class AdviceView:
-    """The view of advice."""
+    """
+    The view of advice.
 
-    access: AccessReader
-    host: Host
-    turn: asyncio.Lock = field(factory=asyncio.Lock)
-    """Advice is made once at a time: it takes seconds, and other pages have to go on."""
+    Args:
+        access: The registry and its journal.
+        host: The server.
+    """
+
+    def __init__(self, access: AccessReader, host: Host) -> None:
+        self._access, self._host = access, host
+        self._maker = AdviceMaker(access, _build_row)
 
     async def show_advice(self, request: Request) -> Response:
-        """Show a choice of days; for those that were chosen, the advice."""
-        days = parse_number(request, "days")
-        async with self.turn:
-            content = await run_in_threadpool(self._build, days if days in _DAYS else None)
-        return self.host.render_page(request, "Advice", content)
-
-    def _build(self, days: int | None) -> Markup:
-        parts_of_page: list[object] = [_build_choice(days)]
-        if self.access.registry is None:
-            parts_of_page = [build_missing_program_note()]
-        elif days is not None:
-            parts_of_page += self._build_advice(days)
-        return parts.build_section(
+        """Show a choice of days; for those that were chosen, the advice, or how far it is."""
+        number = parse_number(request, "days")
+        days = number if number in _DAYS else None
+        found = await run_in_threadpool(self._find_advice, days)
+        content = parts.build_section(
             "Advice",
             "Permissions that nobody used, terms that would have sufficed, tools that nobody calls, refusals that "
             "repeat. Nothing is changed by itself.",
-            *parts_of_page,
+            None if self._access.registry is None else _build_choice(days),
+            _build_progress(found, days) if isinstance(found, AdviceProgress) else found,
         )
+        answer = self._host.render_page(request, "Advice", content)
+        if isinstance(found, AdviceProgress):
+            answer.headers["refresh"] = str(_REFRESH_SECONDS)  # the browser asks again, also without scripts
+        return answer
 
-    def _build_advice(self, days: int) -> list[object]:
-        registry = self.access.get_registry()
-        journal = registry.journal
-        if journal is None:
-            return [parts.build_note("The registry has no journal.")]
-        records = journal.store.read(since=self.access.now() - timedelta(days=days))
-        try:
-            found = collect_advice(registry, _bound(records))
-        except _TooManyEventsError:
-            text = f"These days hold more than {_MAX_EVENTS:,} events: choose fewer, or use praval-tools advise."
-            return [parts.build_message(text)]
-        if not found:
-            return [parts.build_note("Nothing to advise: all that is permitted was used.")]
-        note = f"{format_count(len(found), 'advice', 'advices')}; the first {_MAX_SHOWN} are shown."
-        return [
-            parts.build_note(note) if len(found) > _MAX_SHOWN else None,
-            parts.build_table(_TITLES, [_build_row(one) for one in found[:_MAX_SHOWN]], caption="What is advised"),
-        ]  # fmt: skip
+    def _find_advice(self, days: int | None) -> AdviceProgress | Markup | None:
+        registry = self._access.registry
+        if registry is None:
+            return build_missing_program_note()
+        if days is None:
+            return None
+        if registry.journal is None:
+            return parts.build_note("The registry has no journal.")
+        if not self._access.index.is_ready:
+            return parts.build_progress_note(self._access.index.progress.percent)
+        found = self._maker.find_advice(registry.journal.store, days)
+        return found if isinstance(found, AdviceProgress) else _build_advice(found)
 
 
-class _TooManyEventsError(Exception):
-    """There are more events than a page reads."""
+def _build_progress(progress: AdviceProgress, days: int | None) -> Markup:
+    whose = "The advice" if progress.days == days else f"First the advice of {format_count(progress.days, 'day')}"
+    events = "its events are counted"
+    if progress.events is not None:
+        events = f"{progress.count:,} of {format_count(progress.events, 'event')} are read"
+    return parts.build_message(f"{whose} is being made: {events}. This page shows the advice when it is done.")
 
 
-def _bound(records: Iterable[Record]) -> Iterator[Record]:
-    for count, record in enumerate(records):
-        if count == _MAX_EVENTS:
-            raise _TooManyEventsError
-        yield record
+def _build_advice(advice: SpanAdvice) -> Markup:
+    if not advice.is_read:
+        text = (
+            f"These days hold {advice.events:,} events, too many for a page: choose fewer, or use praval-tools advise."
+        )
+        return parts.build_message(text)
+    note = f"Made at {format_time(advice.time)} (UTC) from {format_count(advice.events, 'event')}."
+    if not advice.rows:
+        return parts.build_note(f"{note} Nothing to advise: all that is permitted was used.")
+    if advice.count > len(advice.rows):
+        note += f" {format_count(advice.count, 'advice', 'advices')}; the first {len(advice.rows)} are shown."
+    return join_markup(parts.build_note(note), parts.build_table(_TITLES, advice.rows, caption="What is advised"))
 
 
 def _build_row(advice: Advice) -> Markup:

@@ -56,6 +56,7 @@ class Activity:
 
     def close(self) -> None:
         """Stop following it; safe to call twice."""
+        self.feed.close()
         self.index.close()
 
     # ── approvals ────────────────────────────────────────────────────────────────────────────────

@@ -112,6 +112,7 @@ class TestKeyboard:
         Agent("odd  name", registry=registry, tool_categories=["finance"])
         with open_page(browser, server) as page:
             page.goto(f"{server.url}/advice?days=7")
+            page.locator("td.commands code").first.wait_for()
             commands = page.locator("td.commands code").all_inner_texts()
         assert "praval-tools unassign pay 'odd  name'" in commands
 

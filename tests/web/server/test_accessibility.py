@@ -78,6 +78,8 @@ class TestPages:
             page = context.new_page()
             answer = page.goto(server.url + address)
             assert answer is not None and answer.status == (404 if address == "/nowhere" else 200), address
+            if address.startswith("/advice"):
+                page.locator("table").first.wait_for()  # it is made beside the request
             page.evaluate(script)
             violations = page.evaluate("axe.run().then(result => result.violations)")
             serious = [one for one in violations if one["impact"] in SERIOUS]
