@@ -75,7 +75,8 @@ class _Usage:
     by_grant: dict[str, CallPattern] = Factory(lambda: defaultdict(CallPattern))
     by_delegate: set[_Key] = Factory(set)
     """Agents in whose chain a tool was called: which of their permissions that used is not recorded."""
-    by_rule: set[tuple[str, str, str]] = Factory(set)
+    by_share: set[str] = Factory(set)
+    by_category: set[_Key] = Factory(set)
     refused: dict[_Key, CallPattern] = Factory(lambda: defaultdict(CallPattern))
     out_of_bounds: dict[_Key, CallPattern] = Factory(lambda: defaultdict(CallPattern))
     seen_tools: set[str] = Factory(set)
@@ -96,7 +97,10 @@ class _Usage:
         if event.chain:
             self.by_delegate.update((member, tool) for member in (agent, *event.chain))
         elif decision is not None:
-            self.by_rule.add((agent, tool, decision.rule))
+            if decision.rule == "shared":
+                self.by_share.add(tool)
+            elif decision.rule == "category":
+                self.by_category.add((agent, tool))
             if decision.source.startswith("grant:"):
                 self.by_grant[decision.source.removeprefix("grant:")].add(event.time, arguments)
 
@@ -222,7 +226,7 @@ def _describe_bound(bound: Mapping[str, object]) -> str:
 
 
 def _advise_on_shares(registry: ToolRegistry, usage: _Usage) -> Iterator[Advice]:
-    used = {tool for _, tool, rule in usage.by_rule if rule == "shared"} | {tool for _, tool in usage.by_delegate}
+    used = usage.by_share | {tool for _, tool in usage.by_delegate}
     for tool in registry.get_shared_tools():
         name = tool.name
         if name not in used:
@@ -231,7 +235,7 @@ def _advise_on_shares(registry: ToolRegistry, usage: _Usage) -> Iterator[Advice]
 
 
 def _advise_on_categories(registry: ToolRegistry, usage: _Usage) -> Iterator[Advice]:
-    used = {(agent, tool) for agent, tool, rule in usage.by_rule if rule == "category"} | usage.by_delegate
+    used = usage.by_category | usage.by_delegate
     state = get_runtime(registry).access_store.state
     for agent in registry.agents:
         for category in state.get_profile(agent).tool_categories:
