@@ -17,7 +17,7 @@ from praval_tools.report.advice import Advice, collect_advice
 from praval_tools.report.markup import Markup
 from praval_tools.web.access.access import AccessReader
 
-MAX_EVENTS: Final = 1_000_000
+MAX_EVENTS: Final = 2_000_000
 """How many events are read; the command reads all."""
 MAX_ROWS: Final = 200
 """How many advices are kept for a page."""
