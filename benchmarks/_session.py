@@ -6,8 +6,10 @@ import argparse
 import os
 import platform
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import _calls
@@ -22,6 +24,7 @@ import _processes
 import _report
 import _web
 import _web_access
+import _web_journal
 import _workers
 import journal_calls
 import journal_postgres
@@ -91,8 +94,11 @@ def _import_part(installed: dict[str, str], quick: bool, _: dict[str, Series]) -
 
 
 def _web_part(installed: dict[str, str], quick: bool, series: dict[str, Series]) -> Iterable[Figure]:
-    yield from _web.measure(quick=quick)
-    yield from _web_access.measure(quick=quick)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "runs.db"
+        _web_journal.make_journal(path, 100_000 if quick else 1_000_000)
+        yield from _web.measure(path, quick=quick)
+        yield from _web_access.measure(path, quick=quick)
 
 
 def _plugin_part(_: dict[str, str], quick: bool, __: dict[str, Series]) -> Iterable[Figure]:

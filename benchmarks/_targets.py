@@ -98,7 +98,9 @@ TARGETS: Final = (
     Target("replay of 10,000 recorded calls", "journal:replay", 0.2, "s"),
     Target("each page of the operator's page, 1,000,000 events", "web:page:ms", 200, "ms"),
     Target("  … memory beyond that of the program", "web:memory:mb", 300, "MB"),
-    Target("each page of who may call what, 10,000 tools × 1,000 agents", "web-access:page:ms", 200, "ms"),
+    Target(
+        "each page of who may call what, 10,000 tools × 1,000 agents, the same events", "web-access:page:ms", 200, "ms"
+    ),
     Target("  … memory beyond that of the program", "web-access:memory:mb", 300, "MB"),
     Target("load 50 plugins of 20 tools each", "plugins:loading", 1.5, "x", versus="importing their modules"),
     Target("a call in another process", "processes:call", 1.5, "x", versus="ProcessPoolExecutor, spawn"),

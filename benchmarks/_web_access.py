@@ -1,11 +1,8 @@
-"""Pages of the views of access over 10,000 tools and 1,000 agents: the time from the request to the whole page."""
+"""Pages of the views of access over 10,000 tools, 1,000 agents and a million events: until the whole page is there."""
 
 from __future__ import annotations
 
 import asyncio
-import resource
-import statistics
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -13,10 +10,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-import httpx
-from _measure import Figure, quartiles
-from _web import PlainHost
-from _web_journal import make_journal
+from _measure import Figure
+from _web import PlainHost, list_page_figures, open_client, read_peak, start_peak, time_pages
 from starlette.applications import Starlette
 
 from praval_tools import Agent, ToolRegistry
@@ -25,6 +20,8 @@ from praval_tools.web.access.routes import build_routes
 from praval_tools.web.activity.activity import Activity
 
 _GRANTS: Final = 5_000
+_ADVICE: Final = "/advice?days=90"
+"""Of all events."""
 _PAGES: Final = {
     "matrix": "/matrix",
     "matrix-end": "/matrix?agents=960&tools=9950",
@@ -43,26 +40,44 @@ _PAGES: Final = {
 }
 
 
-def measure(*, quick: bool) -> Iterator[Figure]:
-    """Yield the slowest page's median, each page's, and the memory that the pages need."""
+def measure(path: Path, *, quick: bool) -> Iterator[Figure]:
+    """
+    Yield the slowest page's median, each page's, how long advice takes, and the memory that the pages need.
+
+    Args:
+        path: A journal.
+        quick: Fewer rounds, tools and agents.
+    """
     tools, agents = (1_000, 100) if quick else (10_000, 1_000)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "runs.db"
-        make_journal(path, 20_000 if quick else 200_000)
-        with ToolRegistry(journal=path) as registry:
-            fill_registry(registry, agents, tools)
-            assert registry.journal is not None
-            with closing(Activity(registry.journal, Path(folder))) as activity:
-                activity.index.catch_up()
-                before = _read_peak()
-                medians = asyncio.run(_time_pages(AccessReader(activity, registry), rounds=5 if quick else 15))
-                peak = _read_peak()
-    slowest = max(medians, key=lambda name: statistics.median(medians[name]))
-    times = medians[slowest]
-    yield Figure("web-access:page:ms", statistics.median(times), "ms", *quartiles(times))
-    for name, values in medians.items():
-        yield Figure(f"web-access:page:{name}:ms", statistics.median(values), "ms", *quartiles(values))
+    with ToolRegistry(journal=path) as registry:
+        fill_registry(registry, agents, tools)
+        assert registry.journal is not None
+        with closing(Activity(registry.journal, path.parent)) as activity:
+            activity.index.catch_up()
+            app = Starlette(routes=build_routes(AccessReader(activity, registry), PlainHost()))
+            before, rounds = start_peak(), 5 if quick else 15
+            times = asyncio.run(time_pages(app, _PAGES, rounds))
+            seconds, advice_times = asyncio.run(_time_advice(app, rounds))
+            peak = read_peak()
+    yield from list_page_figures("web-access", times | advice_times)
+    yield Figure("web-access:advice:s", seconds, "s")
     yield Figure("web-access:memory:mb", peak - before, "MB")
+
+
+async def _time_advice(app: Starlette, rounds: int) -> tuple[float, dict[str, list[float]]]:
+    """Return the seconds until advice is made, and the milliseconds of its pages and of another one meanwhile."""
+    times: dict[str, list[float]] = {"advice-being-made": [], "matrix-meanwhile": []}
+    is_made, start = False, time.perf_counter()
+    while not is_made:
+        async with open_client(app) as client:
+            asked = time.perf_counter()
+            is_made = "refresh" not in (await client.get(_ADVICE)).headers
+        if not is_made:
+            times["advice-being-made"].append((time.perf_counter() - asked) * 1_000)
+            times["matrix-meanwhile"] += (await time_pages(app, {"matrix": "/matrix"}, 1))["matrix"]
+            await asyncio.sleep(0.1)
+    seconds = time.perf_counter() - start
+    return seconds, times | await time_pages(app, {"advice": _ADVICE}, rounds)
 
 
 def fill_registry(registry: ToolRegistry, agents: int, tools: int) -> None:
@@ -86,22 +101,3 @@ def fill_registry(registry: ToolRegistry, agents: int, tools: int) -> None:
                 tool, f"agent-{number % agents:04}", key=f"grant-{number}", max_calls=number % 9 or None,
                 expires=timedelta(hours=number % 50 + 1) if number % 3 else None,
             )  # fmt: skip
-
-
-async def _time_pages(access: AccessReader, *, rounds: int) -> dict[str, list[float]]:
-    app = Starlette(routes=build_routes(access, PlainHost()))
-    transport = httpx.ASGITransport(app)
-    times: dict[str, list[float]] = {name: [] for name in _PAGES}
-    async with httpx.AsyncClient(transport=transport, base_url="http://bench") as client:
-        for _ in range(rounds):
-            for name, page in _PAGES.items():
-                start = time.perf_counter()
-                answer = await client.get(page)
-                times[name].append((time.perf_counter() - start) * 1_000)
-                assert answer.status_code == 200, (page, answer.text)
-    return times
-
-
-def _read_peak() -> float:
-    """Return the most memory that this process ever had, in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
