@@ -102,7 +102,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldMaking]:
 
 class TestMaking:
     def test_is_made_once_at_a_time_beside_the_requests(self, server: AccessServer, held: HeldMaking) -> None:
-        """Whoever asks meanwhile is told how far it is, and for other days which go first; the browser asks again."""
+        """Whoever asks meanwhile reads how far it is, and for other days which go first; the browser asks again."""
         with server.open_client() as client, server.open_client("viewer") as viewer:
             first = client.get("/advice?days=7")
             wait_until(lambda: held.count)
