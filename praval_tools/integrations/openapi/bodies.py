@@ -19,6 +19,7 @@ from praval_tools.integrations.openapi.styles import (
     ParameterStyle,
     check_header,
     check_names,
+    check_not_empty,
     to_text,
     write_query_pairs,
 )
@@ -228,7 +229,9 @@ _Part = tuple[str, tuple[str | None, bytes, str]]
 
 def _iter_parts(body: Body, name: str, item: object) -> Iterable[_Part]:
     media_type = check_header("Content-Type", body.media_types.get(name, ""))
-    for value in item if isinstance(item, list) else [item]:
+    values = item if isinstance(item, list) else [item]
+    check_not_empty(name, values)
+    for value in values:
         if name in body.files:
             yield name, (name, decode_base64(name, value), media_type or "application/octet-stream")
         elif isinstance(value, dict | list):

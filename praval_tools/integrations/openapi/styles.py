@@ -79,6 +79,8 @@ def write_path_value(style: ParameterStyle, value: object, *, may_have_slashes: 
     if style.is_json:
         return encode(to_compact_json(value))
     prefix, separator, is_named = _PATH_STYLES[style.style]
+    if style.explode and separator == ".":  # which is never encoded
+        _check_items(style, _list_parts(value), separator)
     return prefix + _join(style, value, encode, separator, is_named=is_named)
 
 
@@ -142,12 +144,14 @@ def write_query_pairs(style: ParameterStyle, value: object, taken: Iterable[str]
             them.
 
     Raises:
-        OpenApiRequestError: A key is the name of something else, or a text would be read as several.
+        OpenApiRequestError: A key is the name of something else, a text would be read as several, or nothing would be
+            written at all.
     """
     safe = _KEPT_WHERE_RESERVED if style.allow_reserved else ""
     name = encode(style.name)
     if style.is_json:
         return [(name, encode(to_compact_json(value)))]
+    check_not_empty(style.name, value)
     if style.style == "deepObject" and isinstance(value, dict | list):
         pairs = list(_iter_deep(style.name, value))
         check_names(style.name, [name for name, _ in pairs], taken)
@@ -158,15 +162,34 @@ def write_query_pairs(style: ParameterStyle, value: object, taken: Iterable[str]
     if isinstance(value, list) and style.explode:
         return [(name, encode(to_text(item), safe)) for item in value]
     if isinstance(value, list | dict):
-        parts = value if isinstance(value, list) else [part for member in value.items() for part in member]
-        delimiter = _DELIMITERS.get(style.style, ",")
+        parts, delimiter = _list_parts(value), _DELIMITERS.get(style.style, ",")
         if delimiter != ",":  # a comma differs from an encoded one; what is always encoded is not
             _check_items(style, parts, unquote(delimiter))
-        return [(name, delimiter.join(encode(to_text(part)) for part in parts))] if parts else []
+        return [(name, delimiter.join(encode(to_text(part)) for part in parts))]
     return [(name, encode(to_text(value), safe))]
 
 
+def check_not_empty(name: str, value: object) -> None:
+    """
+    Accept *value* if something is written of it; to a service, what is not written was not given.
+
+    Raises:
+        OpenApiRequestError: It is an empty list or object.
+    """
+    if isinstance(value, list | dict) and not value:
+        text = f"{shorten_repr(name)} is empty, and the request would be the same as without it, which may mean all"
+        raise OpenApiRequestError(f"{text}: leave it out if that is what you want.")
+
+
+def _list_parts(value: object) -> list[object]:
+    """Return the items of a list, or the keys and values of an object; of all else, nothing."""
+    if isinstance(value, dict):
+        return [part for member in value.items() for part in member]
+    return value if isinstance(value, list) else []
+
+
 def _iter_deep(name: str, value: object) -> Iterator[tuple[str, str]]:
+    check_not_empty(name, value)
     if isinstance(value, dict):
         for key, item in value.items():
             if "[" in key or "]" in key:
@@ -219,9 +242,8 @@ def write_header(style: ParameterStyle, value: object) -> str:
         OpenApiRequestError: It holds line breaks, or other characters than those of printable ASCII.
     """
     if isinstance(value, dict | list) and not style.is_json:  # nothing is encoded there
-        keys = list(value) if isinstance(value, dict) else []
-        _check_items(style, [*keys, *value.values()] if isinstance(value, dict) else value, ",")
-        _check_items(style, keys if style.explode else [], "=")
+        _check_items(style, _list_parts(value), ",")
+        _check_items(style, value if style.explode and isinstance(value, dict) else [], "=")
     text = to_compact_json(value) if style.is_json else _join(style, value, str, ",", is_named=False)
     return check_header(style.name, text)
 

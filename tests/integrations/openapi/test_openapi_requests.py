@@ -23,7 +23,7 @@ from openapi_rig import (  # noqa: F401
     service,
 )
 
-from praval_tools import Outcome, ToolRegistry
+from praval_tools import Outcome, ToolCall, ToolRegistry
 
 
 class TestRequests:
@@ -38,6 +38,26 @@ class TestRequests:
             result = call(registry, "x-op", arguments)
         assert result.outcome is Outcome.OK, result.error
         return recorder.last
+
+    @pytest.mark.parametrize("media_type", ["application/x-www-form-urlencoded", "multipart/form-data"])
+    def test_empty_lists_are_not_sent_as_nothing(self, recorder: Recorder, server: str, media_type: str) -> None:
+        """What a bound admits as a choice of nothing is not sent as if there were no choice."""
+        schema = {"type": "array", "items": {"type": "string"}}
+        operation = make_operation(
+            "op", make_parameter("ids", schema=schema),
+            requestBody=make_body({"type": "object", "properties": {"to": schema}}, media_type),
+        )  # fmt: skip
+        with ToolRegistry() as registry:
+            document = make_document({"/x": {"delete": operation}}, server=server)
+            registry.register_openapi(document, namespace="x", owned_by=OPERATOR)
+            registry.assign_tool_to_agent("x-op", "clerk", where={"ids": {"items": {"enum": ["a", "b"]}}})
+            results = [
+                registry.execute(ToolCall(None, "x-op", {"ids": ids, "body": {"note": "x", "to": to}}, "clerk"))
+                for ids, to in (([], ["z"]), (["a"], []), (["a"], ["z"]))
+            ]
+
+        assert [Outcome.TOOL_ERROR, Outcome.TOOL_ERROR, Outcome.OK] == [result.outcome for result in results]
+        assert ["ids=a"] == [request["query"] for request in recorder.requests]
 
     @pytest.mark.parametrize("method", ["get", "put", "post", "delete", "options", "head", "patch", "trace"])
     def test_all_methods(self, recorder: Recorder, server: str, method: str) -> None:

@@ -79,6 +79,12 @@ class TestPaths:
         with pytest.raises(OpenApiRequestError, match="'color' is empty"):
             write_path_value(make_style("path", "simple", False), value)
 
+    @pytest.mark.parametrize("value", [["a.b"], [1.5], {"a.b": 1}, {"a": "b.c"}])
+    def test_items_that_would_be_several_are_refused(self, value: object) -> None:
+        """The point between the items of a label is never encoded."""
+        with pytest.raises(OpenApiRequestError, match="holds '.', which is between items there"):
+            write_path_value(make_style("path", "label", True), value)
+
     @pytest.mark.parametrize("value", ["a/b", "../admin", "a\\b", ["x", "y/z"], {"a/b": 1}])
     def test_slashes_are_refused_unless_allowed(self, value: object) -> None:
         """Servers that decode a path before they look at it would read another one."""
@@ -120,8 +126,6 @@ class TestQueries:
             ("form", True, COLOR, "R=100&G=200"),
             ("form", False, COLOR, "color=R,100,G,200"),
             ("form", False, ["a,b", "c"], "color=a%2Cb,c"),
-            ("form", True, [], ""),
-            ("form", False, [], ""),
             ("spaceDelimited", False, COLORS, "color=blue%20black"),
             ("spaceDelimited", False, COLOR, "color=R%20100%20G%20200"),
             ("spaceDelimited", True, COLORS, "color=blue&color=black"),
@@ -138,6 +142,23 @@ class TestQueries:
     ) -> None:
         """The examples of the specification, and values that it leaves open."""
         assert expected == write_query(style, explode, value)
+
+    @pytest.mark.parametrize("place", ["query", "cookie"])
+    @pytest.mark.parametrize("style", ["form", "spaceDelimited", "pipeDelimited", "deepObject"])
+    @pytest.mark.parametrize("explode", [True, False])
+    @pytest.mark.parametrize("value", [[], {}])
+    def test_of_which_nothing_would_be_written_are_refused(
+        self, place: str, style: str, explode: bool, value: object
+    ) -> None:
+        """To a service, an empty list is one that was not given, and may mean all items instead of none."""
+        with pytest.raises(OpenApiRequestError, match="'color' is empty"):
+            write_query_pairs(make_style(place, style, explode), value)
+
+    @pytest.mark.parametrize("value", [{"a": []}, {"a": {"b": {}}}, [1, {}]])
+    def test_of_which_a_part_would_not_be_written_are_refused(self, value: object) -> None:
+        """The same holds for what is inside of an object in the style `deepObject`."""
+        with pytest.raises(OpenApiRequestError, match="is empty"):
+            write_query("deepObject", True, value)
 
     def test_reserved_characters_stay_where_that_is_allowed(self) -> None:
         """Those that would begin another parameter, or the fragment, are encoded all the same."""
