@@ -90,7 +90,7 @@ class Bounds:
 
     @first_use_property
     def _validator(self) -> Validator:
-        return compile_schema(lift_to_given_and_filled(self.arguments_schema))
+        return compile_schema(_make_limits_exact(lift_to_given_and_filled(self.arguments_schema)))
 
     def find_violations(self, given: Mapping[str, Any], filled: Mapping[str, Any]) -> tuple[str, ...]:
         """
@@ -140,6 +140,15 @@ class Bounds:
         if rest:
             merged["allOf"] = [*merged.get("allOf", ()), rest]
         return merged
+
+
+def _make_limits_exact(schema: Any) -> Any:
+    """Return *schema* with whole numbers as integers: the validator compares a `Decimal` with 5, but not with 5.0."""
+    if isinstance(schema, dict):
+        return {key: _make_limits_exact(value) for key, value in schema.items()}
+    if isinstance(schema, list):
+        return list(map(_make_limits_exact, schema))
+    return int(schema) if isinstance(schema, float) and schema.is_integer() else schema
 
 
 # ── whether bounds can be made ───────────────────────────────────────────────────────────────────

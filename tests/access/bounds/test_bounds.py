@@ -123,6 +123,18 @@ class TestCallsOutside:
             assert outcome is registry.execute(ToolCall("1", "pay", {**ALLOWED, "fee": fee}, "intern")).outcome
         assert [Decimal("0.1")] == [one["fee"] for one in paid]
 
+    @pytest.mark.parametrize("limits", [{"minimum": 5.0}, {"allOf": [{"minimum": 5.0}]}])
+    def test_a_decimal_is_compared_exactly_with_a_whole_limit(self, limits: dict[str, Any]) -> None:
+        """
+        A limit that is written as `5.0` means exactly 5 for decimals of more digits than a double has.
+        """
+        registry, paid = make_payments()
+        registry.grant("pay", "intern", where={"fee": limits})
+
+        for fee, outcome in (("4.99999999999999999999", Outcome.FORBIDDEN), ("5", Outcome.OK)):
+            assert outcome is registry.execute(ToolCall("1", "pay", {**ALLOWED, "fee": fee}, "intern")).outcome
+        assert [Decimal(5)] == [one["fee"] for one in paid]
+
     def test_null_does_not_slip_under_a_limit(self) -> None:
         """
         A limit on a number refuses null, also where null is the default.
