@@ -43,7 +43,7 @@ from praval_tools.execution.runtime import Runtime
 from praval_tools.names import get_plain_type, has_type
 from praval_tools.schema.encode import encode, to_json_bytes
 from praval_tools.schema.json_input import copy_containers, try_parse_simple
-from praval_tools.schema.json_values import SCALAR_TYPES
+from praval_tools.schema.json_values import SCALAR_TYPES, are_scalars
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult, to_plain_call
 from praval_tools.tools.compiled import Arguments
@@ -137,7 +137,7 @@ class Executor:
         """Return the function of *path* that runs each call by *run*, which notifies after-call hooks of the result."""
 
         def make_call(arguments: Arguments) -> ToolCall:
-            if SCALAR_TYPES.issuperset(map(get_plain_type, arguments.values())):  # nobody else uses the dict
+            if are_scalars(arguments.values()):  # nobody else uses the dict
                 return path.make_call(arguments)
             return path.make_call(copy_containers(self._to_json_arguments(path.name, arguments)))
 
@@ -155,7 +155,7 @@ class Executor:
 
     def _to_json_arguments(self, name: str, arguments: object) -> object:
         """Return arguments, which may be of the function's own Python types, as JSON values."""
-        if type(arguments) is not dict or SCALAR_TYPES.issuperset(map(get_plain_type, arguments.values())):
+        if type(arguments) is not dict or are_scalars(arguments.values()):
             return arguments
         record = self.access_store.state.find_tool_record(name)
         try:

@@ -14,7 +14,7 @@ from praval_tools.execution.approvals import UNANSWERED
 from praval_tools.execution.plugin_code import run_as
 from praval_tools.names import get_plain_type
 from praval_tools.schema.json_input import copy_json
-from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES
+from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES, are_scalars
 
 if TYPE_CHECKING:
     from praval_tools.access.records import AgentProfile
@@ -157,7 +157,7 @@ def _copy_value(value: Any) -> object:
     kind = get_plain_type(value)
     if kind in SCALAR_TYPES:
         return value
-    if kind is dict and SCALAR_TYPES.issuperset(map(get_plain_type, (copied := value.copy()).values())):  # as mostly
+    if kind is dict and are_scalars((copied := value.copy()).values()):  # as mostly
         return copied
     with run_as(_COPIER):
         return _copy_part(value, {}, MAX_DEPTH)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import Any, Final, NoReturn
 
@@ -22,6 +22,15 @@ SCALAR_TYPES: Final = frozenset((str, int, float, bool, type(None)))
 _MAX_EXACT_FLOAT: Final = 2.0**53
 
 JsonPath = tuple[str | int, ...]
+
+
+def are_scalars(values: Iterable[object]) -> bool:
+    """Tell whether all *values* are JSON scalars of plain types; no code of theirs, nor of their metaclasses, runs."""
+    for value in values:
+        kind = type(value)
+        if type(kind) is not type or kind not in SCALAR_TYPES:
+            return False
+    return True
 
 
 def shorten_value(value: object, limit: int = 80) -> str:
