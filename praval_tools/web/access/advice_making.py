@@ -94,16 +94,14 @@ class AdviceMaker:
             if self._progress is not None:
                 return self._progress
             progress = self._progress = AdviceProgress(days)
-        done = threading.Event()
         thread = threading.Thread(
-            target=Context().run, args=(self._make_advice, store, progress, done), name="praval-tools advice",
-            daemon=True,
-        )  # fmt: skip
+            target=Context().run, args=(self._make_advice, store, progress), name="praval-tools advice", daemon=True
+        )
         thread.start()
-        done.wait(_FIRST_SECONDS)
+        thread.join(_FIRST_SECONDS)
         with self._lock:
             made = self._made.get(days)
-            return progress if made is None or not done.is_set() else self._take_advice(days, made)
+            return progress if made is None or thread.is_alive() else self._take_advice(days, made)
 
     def _take_advice(self, days: int, made: SpanAdvice) -> SpanAdvice:
         if made.error is not None:
@@ -111,14 +109,13 @@ class AdviceMaker:
             raise made.error
         return made
 
-    def _make_advice(self, store: Store, progress: AdviceProgress, done: threading.Event) -> None:
+    def _make_advice(self, store: Store, progress: AdviceProgress) -> None:
         try:
             made = self._collect_advice(store, progress)
         except Exception as error:  # raised to whoever asks next
             made = SpanAdvice(time=self._access.now(), error=error)
         with self._lock:
             self._made[progress.days], self._progress = made, None
-        done.set()
 
     def _collect_advice(self, store: Store, progress: AdviceProgress) -> SpanAdvice:
         since = self._access.now() - timedelta(days=progress.days)
