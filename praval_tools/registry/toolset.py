@@ -313,6 +313,11 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
     def _complete_call(self, call: ToolCall) -> ToolCall:
         """Return the call with its agent, or raise `ToolUsageError` where it names another one."""
         agent, chain = self._principal.agent, self._fast_cache.chain
+        if type(call) is ToolCall and call.on_behalf_of is chain and call.parent_id is None:  # as nearly all are
+            if call.agent is None:
+                return replace(call, agent=agent)
+            if type(call.agent) is str and call.agent == agent:
+                return call
         if not isinstance(call, ToolCall):
             raise ToolUsageError(f"{shorten_repr(call)} is not a ToolCall: execute(ToolCall(name=…, arguments=…)).")
         call = to_plain_call(call)
