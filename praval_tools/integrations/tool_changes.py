@@ -18,6 +18,7 @@ from praval_tools.misuse import describe_unknown_keyword
 from praval_tools.names import shorten_repr
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.schema.schema_tree import JsonSchema
+from praval_tools.tools.implementation import ToolImplementation
 from praval_tools.tools.tool import AnyTool
 
 DEFINITION_CHANGED: Final = "definition changed"
@@ -88,7 +89,7 @@ class ToolChanges(Generic[D]):
         problem_code: The code of problems with single tools.
         pins_all: Each tool is pinned to the definition that it has first.
         pins: The fingerprints of pinned tools, by name.
-        definitions: What is registered, by name.
+        definitions: What the party lists, by the names here.
         held_back: The new definitions of pinned tools, which wait until the operator accepts them.
         changed: How the definitions of other tools changed, until the operator accepts that.
         is_closed: Whether its tools were taken out for good; a listing that comes later changes nothing.
@@ -105,6 +106,7 @@ class ToolChanges(Generic[D]):
     held_back: dict[str, D] = field(factory=dict)
     changed: dict[str, str] = field(factory=dict)
     is_closed: bool = False
+    _implementations: dict[str, ToolImplementation] = field(factory=dict)
     _problems: list[RegistryProblem] = field(factory=list)
     _lock: ForkSafeLock = field(factory=ForkSafeLock)
 
@@ -117,6 +119,7 @@ class ToolChanges(Generic[D]):
             changed = {name: new for name, new in listing.definitions.items() if self._has_changed(name, new)}
             tools = self._make_tools(changed, problems)
             before = dict(self.definitions), dict(self.held_back), dict(self.changed), dict(self.pins)
+            implementations = dict(self._implementations)
             try:
                 with self.registry.change():
                     for name in [name for name in self.definitions if name not in listing.definitions]:
@@ -125,6 +128,7 @@ class ToolChanges(Generic[D]):
                         self._apply_definition(changed[name], tool, problems)
             except BaseException:
                 self.definitions, self.held_back, self.changed, self.pins = before
+                self._implementations = implementations
                 raise
             self._problems = problems
 
@@ -146,6 +150,9 @@ class ToolChanges(Generic[D]):
 
     def _apply_definition(self, definition: D, tool: AnyTool, problems: list[RegistryProblem]) -> None:
         name, old = definition.name, self.definitions.get(definition.name)
+        if old is not None and not self._is_registered(name):
+            self.definitions[name] = definition
+            return
         pin = self.pins.get(name)
         if pin is not None and pin != tool.fingerprint:
             self._disable_pinned_tool(definition, tool, problems)
@@ -171,8 +178,13 @@ class ToolChanges(Generic[D]):
         except (DuplicateToolError, ToolUsageError) as error:  # the name is taken, or the registry frozen
             problems.append(self._make_problem(name, f"It is left out: {error}"))
             return False
-        self.definitions[name] = definition
+        self.definitions[name], self._implementations[name] = definition, tool.implementation
         return True
+
+    def _is_registered(self, name: str) -> bool:
+        """Tell whether the tool of this name is the source's: the host may have put its own in that place, or none."""
+        tool = self.registry.get_tool(name)
+        return tool is not None and tool.implementation is self._implementations.get(name)
 
     def _disable_pinned_tool(
         self, definition: D, tool: AnyTool, problems: list[RegistryProblem]
@@ -193,15 +205,23 @@ class ToolChanges(Generic[D]):
             self.registry.enable(tool=name)
 
     def _remove_tool(self, name: str) -> None:
-        self._enable_held_tool(name)
-        self.registry.unregister_tool(name, reason=f"{self.kind} {self.source_name!r} does not list it any more")
+        if self._is_registered(name):
+            self._enable_held_tool(name)
+            reason = f"{self.kind} {self.source_name!r} does not list it any more"
+            self.registry.unregister_tool(name, reason=reason)
+        self.held_back.pop(name, None)
         del self.definitions[name]
         self.changed.pop(name, None)
 
     @property
+    def tools(self) -> list[str]:
+        """The names of the registered tools."""
+        return list(filter(self._is_registered, list(self.definitions)))
+
+    @property
     def fingerprints(self) -> dict[str, str]:
         """The fingerprint of each registered tool, by name."""
-        tools = {name: self.registry.get_tool(name) for name in list(self.definitions)}
+        tools = {name: self.registry.get_tool(name) for name in self.tools}
         return {name: tool.fingerprint for name, tool in tools.items() if tool is not None}
 
     def accept(self, name: str) -> None:
@@ -212,7 +232,7 @@ class ToolChanges(Generic[D]):
             ToolUsageError: There is no such tool.
         """
         require_operator(resolve_actor(None, "accept a definition", name), "accept a definition", name)
-        if name not in self.definitions:
+        if not self._is_registered(name):
             text = f"{self.kind} {self.source_name!r} has no tool {name!r} here; source.tools lists them."
             raise ToolUsageError(text)
         with self._lock, self.registry.as_operator():
@@ -223,7 +243,7 @@ class ToolChanges(Generic[D]):
                     self.registry.register_tool(tool, replace=True)
                 self._enable_held_tool(name)
             if definition is not None and tool is not None:
-                self.definitions[name] = definition
+                self.definitions[name], self._implementations[name] = definition, tool.implementation
                 self.pins[name] = tool.fingerprint
             self.changed.pop(name, None)
 
@@ -247,7 +267,8 @@ class ToolChanges(Generic[D]):
         disabled = self.registry.state.disabled
         accept = "Look at it, and accept it: source.accept({name!r})."
         problems = list(self._problems)
-        for name, definition in list(self.definitions.items()):
+        for name in self.tools:
+            definition = self.definitions[name]
             off = disabled.get(("tool", name))
             if name in self.held_back or (off is not None and off.reason == DEFINITION_CHANGED):
                 change = describe_change(definition, self.held_back.get(name, definition)) or "not that of its pin"

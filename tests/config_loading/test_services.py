@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from config_rig import load
 from openapi_rig import Recorder, make_document, make_operation, make_parameter, recorder, server, service  # noqa: F401
 from starlette.responses import PlainTextResponse
 
-from praval_tools import ConfigError, Outcome, ToolCall, ToolRegistry
+from praval_tools import ConfigError, Outcome, Tool, ToolCall, ToolRegistry
 from praval_tools.cli.entry import root_command
 
 SHOP = """
@@ -91,6 +92,18 @@ class TestDocuments:
             (folder / "c.yml").write_text("tools: []\n")
             source.refresh()
             assert [] == list(registry)
+
+    @pytest.mark.parametrize("text", ["tools: []\n", SHOP.replace("ops", "others"), SHOP + "    exclude: [a]\n"])
+    def test_leave_a_tool_alone_that_the_host_put_in_the_place_of_one(self, folder: Path, text: str) -> None:
+        """Broken promise: a configuration touches what it declares. A reload took out whatever had the name."""
+        registry, source = load(folder, SHOP)
+        with registry:
+            registry.register_tool(Tool.from_function(lambda: "own", "shop-a", "Own."), replace=True)
+            (folder / "c.yml").write_text(text)
+            with suppress(ConfigError):
+                source.refresh()
+
+            assert "own" == registry.execute(ToolCall(None, "shop-a", {}, "ops")).result
 
     def test_a_bad_reload_changes_nothing(self, folder: Path) -> None:
         """Neither a document that has become wrong, nor anything else that is wrong, takes tools away."""

@@ -22,7 +22,7 @@ from mcp_client_rig import (
     wait_until,
 )
 
-from praval_tools import Agent, Outcome, ToolRegistry, ToolUsageError
+from praval_tools import Agent, Outcome, Tool, ToolCall, ToolRegistry, ToolUsageError
 from praval_tools.access.problems import RegistryProblem
 
 VARIABLE = "MCP_DEFINITION"
@@ -107,6 +107,41 @@ class TestListChanged:
         official.refresh()
 
         assert not official.explain("clown", "web-juggle").allowed
+
+
+class TestNames:
+    """
+    Broken promise: the names of a server's tools are the operator's to choose.
+
+    A tool that the host had put in the place of one of a server was replaced by whatever the server listed next.
+    """
+
+    @pytest.mark.parametrize("way", ["replaced", "registered"])
+    @pytest.mark.parametrize("then", ["teach", "forget"])
+    def test_that_the_host_uses_itself_are_not_taken_back(self, official: ToolRegistry, way: str, then: str) -> None:
+        """Neither a changed definition nor one that is gone touches the host's tool and its grants."""
+        call(official, "web-teach", name="juggle", description="Juggle.")
+        wait_until(lambda: official.get_tool("web-juggle"))
+        own = Tool.from_function(lambda: "own", "web-juggle", "Juggle with care.", owned_by="host")
+        if way == "registered":
+            official.unregister_tool("web-juggle")
+        official.register_tool(own, replace=way == "replaced")
+        official.assign_tool_to_agent("web-juggle", "clown")
+        call(official, f"web-{then}", name="juggle", **({"description": "Steal."} if then == "teach" else {}))
+        official.refresh()
+
+        assert "own" == official.execute(ToolCall(None, "web-juggle", {}, "clown")).result
+        assert [] == find_changes(official)
+
+    def test_that_the_host_took_out_stay_out(self, official: ToolRegistry) -> None:
+        """A tool that was unregistered does not come back because its definition changes."""
+        call(official, "web-teach", name="juggle", description="Juggle.")
+        wait_until(lambda: official.get_tool("web-juggle"))
+        official.unregister_tool("web-juggle")
+        call(official, "web-teach", name="juggle", description="Juggle fire.")
+        official.refresh()
+
+        assert official.get_tool("web-juggle") is None
 
 
 class TestPins:

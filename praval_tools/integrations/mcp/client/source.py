@@ -88,7 +88,7 @@ class McpSource:
     @property
     def tools(self) -> list[str]:
         """The names of its tools that are registered."""
-        return list(self._changes.definitions)
+        return self._changes.tools
 
     @property
     def fingerprints(self) -> Mapping[str, str]:
