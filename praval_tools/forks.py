@@ -19,6 +19,12 @@ _MAX_WAIT_SECONDS: Final = 5.0
 _numbers: Final = count()
 _handlers: Final[dict[int, tuple[weakref.ref[Any], dict[str, Callable[[Any], object]]]]] = {}
 """By a running number: an object, and what is called around a fork as long as it lives."""
+_forking_owners: Final[dict[int, list[object]]] = {}
+"""
+By thread: the owners whose handlers it called for a fork, kept alive until its end.
+
+An owner that was collected in between would be finalized while the thread holds its locks, and wait for itself.
+"""
 
 
 def handle_forks(
@@ -45,10 +51,17 @@ def handle_forks(
 
 def _run_handlers(step: str) -> None:
     """Call the handlers of one step; one that raises keeps no other from being called."""
-    with ExitStack() as calls:
-        for reference, handlers in list(_handlers.values()):
-            if step in handlers and (owner := reference()) is not None:
-                calls.callback(handlers[step], owner)
+    thread = threading.get_ident()
+    owners = _forking_owners.setdefault(thread, [])
+    try:
+        with ExitStack() as calls:
+            for reference, handlers in list(_handlers.values()):
+                if step in handlers and (owner := reference()) is not None:
+                    owners.append(owner)
+                    calls.callback(handlers[step], owner)
+    finally:
+        if step != "before":
+            del _forking_owners[thread]
 
 
 if hasattr(os, "register_at_fork"):

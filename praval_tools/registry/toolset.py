@@ -338,14 +338,10 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
         runtime, principal = self._executor.runtime, self._principal
         state = runtime.access_store.get_fresh_state()
         decision = explain_decision(
-            state,
-            principal,
-            state.resolve_tool_name(get_name(name)),
-            runtime.clock.now(),
-            arguments,
+            state, principal, state.resolve_tool_name(get_name(name)), runtime.clock.now(), arguments,
             self._bind_arguments,
             lambda tool, bound: find_policy_refusal(runtime.registry, state.policies, principal, tool, bound),
-        )
+        )  # fmt: skip
         return with_other_registry(decision, runtime.access_store, name) if decision.outcome == "unknown" else decision
 
     def _bind_arguments(self, tool: AnyTool, raw: object) -> BoundArguments:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -214,6 +216,41 @@ class TestLocks:
 
         assert (0, ["first"]) == (_fork(lambda: True), begun)
         faults.clear()  # the error that was reported may keep the owner alive beyond this test
+
+    def test_an_owner_that_is_collected_meanwhile(self, tmp_path: Path) -> None:
+        """A store that nobody closed is closed once the fork is over, not while its writer waits for the fork."""
+        program = f"""
+            import gc, os
+            from praval_tools import ToolRegistry
+            from praval_tools.forks import handle_forks
+
+            class Owner:
+                pass
+
+            def leave_store():
+                registry = ToolRegistry(journal={str(tmp_path / "journal.db")!r})
+                registry.tool("add", shared=True)(lambda x: x)
+                registry.agent("ann").call("add", x=1)
+
+            def collect(step):
+                steps.append(step)
+                gc.collect()
+
+            gc.disable()
+            leave_store()
+            steps, owner = [], Owner()
+            handle_forks(owner, before=lambda _: collect("before"), in_parent=lambda _: collect("in_parent"))
+            child = os.fork()
+            if child == 0:
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+            assert steps == ["before", "in_parent"], steps
+        """
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", dedent(program)], capture_output=True, text=True, timeout=60
+        )
+
+        assert (0, "") == (done.returncode, done.stderr)
 
     def test_the_end_of_an_owner(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Its handlers go without a line of Python: a collector in the middle of a change can raise nothing there."""

@@ -59,8 +59,8 @@ class SqlStore:
         self.watch = self._leases.watch
         self._closed = False
         # also at the interpreter's end: what was submitted and not waited for is written then
-        ends = (self._writer.close, self._leases.close, self.worker_calls.close, self._database.close)
-        self._finalizer = weakref.finalize(self, _close_all, ends)
+        ends = (self._leases.close, self.worker_calls.close, self._database.close)
+        self._finalizer = weakref.finalize(self, _close_all, weakref.ref(self), self._writer, ends)
         handle_forks(
             self,
             before=SqlStore._pause_for_fork,
@@ -173,6 +173,21 @@ if TYPE_CHECKING:
     _is_a_store: type[Store] = SqlStore
 
 
-def _close_all(ends: Iterable[Callable[[], object]]) -> None:
-    for end in ends:
-        end()
+def _close_all(
+    reference: weakref.ref[SqlStore], writer: WriterThread, ends: Iterable[Callable[[], object]]
+) -> None:
+    """
+    Close the writer, then all else of a store.
+
+    A store that was collected waits for nobody: the collector runs in any thread, whatever locks that holds.
+    """
+
+    def close_rest() -> None:
+        for end in ends:
+            end()
+
+    if reference() is None:
+        writer.close_later(close_rest)
+    else:
+        writer.close()
+        close_rest()

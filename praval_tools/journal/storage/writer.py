@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from queue import SimpleQueue
+from typing import Final
 
 from praval_tools.errors import JournalClosedError, JournalError
 from praval_tools.journal.storage.database import Database
@@ -14,6 +16,16 @@ from praval_tools.journal.storage.write_connection import WriteConnection
 from praval_tools.journal.storage.write_requests import WriteRequest, WriteResult
 
 _MAX_GROUP_SIZE = 1_000  # requests: more wait for the next commit, so that the first ones are not kept waiting
+
+_closing_threads: Final[set[threading.Thread]] = set()
+"""Those that write the rest for stores that nobody has any more; the interpreter waits for them at its end."""
+
+
+@atexit.register
+def _join_closing_threads() -> None:
+    for thread in list(_closing_threads):
+        thread.join()
+
 
 
 class WriterThread:
@@ -42,6 +54,7 @@ class WriterThread:
         self._pending: list[WriteRequest] = []
         self._is_idle = self._is_forking = False
         self._thread: threading.Thread | None = None
+        self._then: Callable[[], object] | None = None
 
     def submit(self, request: WriteRequest) -> None:
         """
@@ -79,6 +92,17 @@ class WriterThread:
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
+    def close_later(self, then: Callable[[], object]) -> None:
+        """Close without waiting for the thread, and have it call *then* at its end; without a thread, call it now."""
+        with self._lock:
+            self._closed, thread = True, self._thread
+            if thread is not None:
+                self._then = then
+                _closing_threads.add(thread)
+                self._wake_queue.put(None)
+        if thread is None:
+            then()
+
     def pause_for_fork(self) -> None:
         """Wait for the end of the transaction: a child must not inherit half of one."""
         self._turn_lock.acquire()  # else a busy writer would take the other lock again and again
@@ -112,6 +136,9 @@ class WriterThread:
                 _deliver_result(request, result)
         with self._transaction_lock:
             self._connection.close()
+        if self._then is not None:
+            self._then()
+            _closing_threads.discard(threading.current_thread())
 
     def _take_requests(self) -> Sequence[WriteRequest]:
         """Wait for requests and return them; none once it is closed and all is written."""
