@@ -73,7 +73,7 @@ class ReplayQuery(msgspec.Struct, frozen=True, gc=False):
         tool: The tool's name.
         chain: The agents on whose behalf it calls, the nearest first.
         principal: What tells the caller from others of this agent and chain, as it is recorded.
-        parent_id: The call inside which it is made.
+        parent_id: The call inside which it is made: that of the run, if there is one.
         arguments: Redacted, normalised where the tool is known.
         digest: Of these arguments.
         given_digest: Of the arguments as the caller passed them, where these differ.
@@ -307,7 +307,7 @@ class Recording:
         self._by_content: dict[_ContentKey, deque[ReplayEntry]] = {}
         for entry in self._recorded_entries:
             if match == "position":
-                self._by_position.setdefault(entry.parent_id, deque()).append(entry)
+                self._by_position.setdefault(self.find_outer_call(entry.parent_id), deque()).append(entry)
             self._index_by_content(entry, first=False)
 
     def _apply_record(self, record: Record) -> None:
@@ -320,6 +320,10 @@ class Recording:
                 return
             entry = self.entries[call_id] = ReplayEntry(call_id, record.agent, record.tool or "", len(self.entries) + 1)
         entry.apply_record(record)
+
+    def find_outer_call(self, parent_id: str | None) -> str | None:
+        """Return the parent of a call where that is a call of this run, too; those of others have no place in it."""
+        return parent_id if parent_id in self.entries else None
 
     def apply_record(self, record: Record) -> None:
         """Apply a record that was written while the run is open."""
@@ -345,20 +349,12 @@ class Recording:
                 if name is None or name in self.entries:  # the call of another position has it
                     name = new_id()
                 entry = self.entries[name] = ReplayEntry(
-                    name,
-                    query.agent,
-                    query.tool,
-                    len(self.entries) + 1,
-                    query.chain,
-                    query.principal,
-                    query.parent_id,
-                    query.digest,
-                    query.given_digest,
-                    query.fingerprint,
-                )
+                    name, query.agent, query.tool, len(self.entries) + 1, query.chain, query.principal, query.parent_id,
+                    query.digest, query.given_digest, query.fingerprint,
+                )  # fmt: skip
             elif not entry.matches(query):
                 raise ReplayMismatchError(self.run_id, entry.call_id, str(entry), str(query))
-            elif (left := self._by_position.get(query.parent_id)) and left[0] is entry:
+            elif (left := self._find_by_position(query)) and left[0] is entry:
                 left.popleft()
             entry.was_requested = entry.is_matched = True
             if query.call_id is not None:
@@ -380,8 +376,9 @@ class Recording:
 
     def _index_by_content(self, entry: ReplayEntry, *, first: bool) -> None:
         digests = (entry.digest,) if entry.given_digest in ("", entry.digest) else (entry.digest, entry.given_digest)
+        outer_call = self.find_outer_call(entry.parent_id)
         for digest in digests:
-            key = entry.agent, entry.chain, entry.principal, entry.tool, entry.parent_id, digest
+            key = entry.agent, entry.chain, entry.principal, entry.tool, outer_call, digest
             waiting = self._by_content.get(key)
             if waiting is None:
                 self._by_content[key] = deque((entry,))
@@ -394,7 +391,7 @@ class Recording:
         if query.call_id is not None and (known := self._by_requested_id.get(query.call_id)) is not None:
             return known  # matched under this id before, whatever its own is
         if self._match_mode == "position":
-            left = self._by_position.get(query.parent_id)
+            left = self._find_by_position(query)
             return left[0] if left else None  # of a mismatch, the position is that of the next call, too
         if query.call_id is not None:
             known = self.entries.get(query.call_id)
@@ -403,11 +400,16 @@ class Recording:
         waiting = self._find_by_content(query)
         return waiting.popleft() if waiting else None
 
+    def _find_by_position(self, query: ReplayQuery) -> deque[ReplayEntry] | None:
+        """Return the recorded calls at the place of *query* that were not matched, the next one first."""
+        return self._by_position.get(self.find_outer_call(query.parent_id))
+
     def _find_by_content(self, query: ReplayQuery) -> deque[ReplayEntry] | None:
         """Return the recorded calls of the content of *query*, the first of which was not matched, if there is one."""
+        outer_call = self.find_outer_call(query.parent_id)
         for digest in (query.digest, query.given_digest):
             for principal in query.matching_principals if digest else ():
-                key = query.agent, query.chain, principal, query.tool, query.parent_id, digest
+                key = query.agent, query.chain, principal, query.tool, outer_call, digest
                 waiting = self._by_content.get(key)
                 while waiting and waiting[0].is_matched:
                     waiting.popleft()

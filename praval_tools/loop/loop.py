@@ -9,7 +9,7 @@ from functools import partial
 import msgspec
 
 from praval_tools.errors import ModelError, ToolUsageError
-from praval_tools.execution.context import current_call, resolve_caller
+from praval_tools.execution.context import resolve_caller
 from praval_tools.execution.deps import get_deps, use_deps
 from praval_tools.formats import FORMATS, format_of
 from praval_tools.formats.deferred_loading import SEARCH_TOOL_NAME
@@ -227,10 +227,8 @@ class ToolLoop:
             own_run = self.agent.registry.run(run_id or self._runtime.clock.new_id())
             open_run = open_outside_context(own_run)  # the caller's code between two events is not a part of it
         try:
-            outer_call = current_call()
-            parent_id = None if outer_call is None else outer_call.tool_call_id
             principal = resolve_caller(self.agent.principal)  # inside delegated work the chain is part of it
-            model_log = ModelLog(open_run.recorder, open_run, principal, parent_id)
+            model_log = ModelLog(open_run.recorder, open_run, principal)
             conversation, first_item = model_log.begin_loop(
                 conversation, self._get_model_name(), owns_run=own_run is not None
             )

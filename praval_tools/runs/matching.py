@@ -52,8 +52,8 @@ class CallMatcher:
                 run = run.outer_run
         return run
 
-    def build_query(self, progress: CallProgress, plan: CallPlan) -> ReplayQuery:
-        """Return the query for the recorded call; the arguments of *progress* are coerced for it."""
+    def build_query(self, progress: CallProgress, plan: CallPlan, run: OpenRun) -> ReplayQuery:
+        """Return the query for the recorded call of *run*; the arguments of *progress* are coerced for it."""
         call = progress.call
         original = call_records.parse_call_arguments(call.arguments)
         coerced = plan.coerce_arguments(progress)
@@ -68,7 +68,7 @@ class CallMatcher:
             call.name if call_records.is_encodable_text(call.name) else shorten_repr(call.name),
             call.on_behalf_of,
             get_principal_text(progress),
-            get_parent_id() or call.parent_id,
+            find_parent_id(self._runtime, run) or call.parent_id,
             clean,
             digest,
             "" if given_digest == digest else given_digest,
@@ -114,6 +114,14 @@ def with_parent_id(call: ToolCall) -> ToolCall:
     """Return *call* with the id of the call inside which it is made."""
     parent = get_parent_id()
     return call if parent is None or parent == call.parent_id else replace(call, parent_id=parent)
+
+
+def find_parent_id(runtime: Runtime, run: OpenRun) -> str | None:
+    """Return the id of the call inside which one of *run* is made: of the innermost of this run, else of any."""
+    for frame in iter_active_calls(runtime.registry):
+        if (call := ensure_call(frame)).run_id == run.run_id:
+            return call.tool_call_id
+    return get_parent_id()
 
 
 def get_parent_id() -> str | None:

@@ -18,6 +18,7 @@ from praval_tools.journal.replay import compute_digest
 from praval_tools.journal.storage.protocol import Answer, Item
 from praval_tools.names import shorten_repr
 from praval_tools.runs import call_records
+from praval_tools.runs.matching import find_parent_id
 from praval_tools.runs.open_run import OpenRun, current_run
 from praval_tools.runs.recorded_results import build_replayed_result
 from praval_tools.runs.recorder import Recorder
@@ -42,11 +43,11 @@ class ModelLog:
         recorder: The recorder of the registry.
         run: The run.
         principal: The principal whose tools the model is offered.
-        parent_id: The call inside which the loop runs.
     """
 
-    def __init__(self, recorder: Recorder, run: OpenRun, principal: Principal, parent_id: str | None) -> None:
-        self._recorder, self._run, self._parent_id = recorder, run, parent_id
+    def __init__(self, recorder: Recorder, run: OpenRun, principal: Principal) -> None:
+        self._recorder, self._run = recorder, run
+        self._parent_id = find_parent_id(recorder.runtime, run)
         self._agent, self._principal = principal.agent, principal.delegation_digest
         self._clock, self._store = recorder.runtime.clock, recorder.store
         self._redactor = recorder.redactor
@@ -77,9 +78,10 @@ class ModelLog:
             ReplayMismatchError: The run was opened for the loop, and holds another conversation.
             ToolUsageError: There is no recorded loop to resume.
         """
+        find_outer_call = self._run.recording.find_outer_call
         recorded = [loop for loop in self._read_events("loop_began") if isinstance(loop, LoopBegan)
                     and (loop.agent, loop.principal) == (self._agent, self._principal)
-                    and loop.parent_id == self._parent_id]  # fmt: skip
+                    and find_outer_call(loop.parent_id) == find_outer_call(self._parent_id)]  # fmt: skip
         unused = [loop for loop in recorded if loop.id not in self._run.loop_ids]
         if prompt is None:
             last = self._require_last_loop(unused)

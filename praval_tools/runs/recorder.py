@@ -83,7 +83,7 @@ class Recorder:
         self, progress: CallProgress, steps: CallPipeline, plan: CallPlan, run: OpenRun
     ) -> CallPipeline:
         """Return the recorded result of a call of *run*, or run and record a call that has none."""
-        call, query = progress.call, self._matcher.build_query(progress, plan)
+        call, query = progress.call, self._matcher.build_query(progress, plan, run)
         held: list[ReplayEntry] = []
         try:
             entry = run.recording.find_or_create_entry(query, self.runtime.clock.new_id, held=held)
