@@ -38,6 +38,21 @@ _LONG_KEY: Final = re.compile(r"""(?:^|[{,])[ \t]*+\[{0,2}+[ \t]*+(?:[\w"'-]++[ 
 _TOML_PLACE: Final = re.compile(r" \(at line (\d+), column \d+\)| \(at end of document\)")
 
 
+FileSignature = tuple[str, int, int, int]
+"""What tells the content of a file from any other: its path, its number, when it was changed, its size."""
+
+
+def read_signature(path: Path) -> FileSignature:
+    """
+    Return the signature of a file.
+
+    Raises:
+        OSError: There is none.
+    """
+    stat = path.stat()
+    return str(path), stat.st_ino, stat.st_mtime_ns, stat.st_size
+
+
 @frozen(kw_only=True)
 class ConfigDocument:
     """
@@ -50,6 +65,7 @@ class ConfigDocument:
         text: The text of the file, where that is TOML.
         lines: The line of each value by its path, where that is known already.
         problems: What is wrong with the file itself, whatever its tables say.
+        signature: That of the file, from before it was read; None where it could not be.
     """
 
     data: Mapping[str, Any] = field(factory=dict, repr=False)
@@ -58,6 +74,7 @@ class ConfigDocument:
     text: str = field(default="", repr=False)
     lines: Mapping[KeyPath, int] | None = field(default=None, repr=False)
     problems: tuple[ConfigProblem, ...] = ()
+    signature: FileSignature | None = field(default=None, repr=False, eq=False)
 
     def build_problem(self, key: KeyPath, expected: str) -> ConfigProblem:
         """Return a problem at *key*, with its place in the file."""
@@ -151,7 +168,8 @@ def read_document(path: Path) -> ConfigDocument:
     try:
         if path.exists() and not path.is_file():  # a pipe or a device need not end
             return _with_problem(document, "is not a regular file")
-        if path.stat().st_size > MAX_BYTES:
+        document = evolve(document, signature=(signature := read_signature(path)))
+        if signature[-1] > MAX_BYTES:
             return _with_problem(document, f"is longer than {MAX_BYTES:,} bytes")
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:  # a ValueError: bytes that are no UTF-8, a path with a NUL

@@ -15,6 +15,7 @@ from praval_tools.access.commands import require_operator
 from praval_tools.access.problems import RegistryProblem
 from praval_tools.config.files import (
     ConfigDocument,
+    FileSignature,
     find_documents,
     list_config_paths,
     read_document,
@@ -151,6 +152,11 @@ class ConfigurationSource:
     def files(self) -> tuple[Path, ...]:
         """The files that were read last."""
         return tuple(Path(document.file) for document in self._declarations.documents)
+
+    @property
+    def signatures(self) -> tuple[FileSignature, ...]:
+        """What tells the content that was read last from any other."""
+        return tuple(document.signature for document in self._declarations.documents if document.signature is not None)
 
     @property
     def is_watched(self) -> bool:

@@ -9,6 +9,7 @@ from contextvars import Context
 from pathlib import Path
 from typing import Final
 
+from praval_tools.config.files import FileSignature, read_signature
 from praval_tools.config_loading.source import ConfigurationSource
 from praval_tools.errors import MissingExtraError, RegistryClosedError
 
@@ -18,7 +19,7 @@ _DEBOUNCE_MILLISECONDS: Final = 2_000
 _LOOK_MILLISECONDS: Final = 1_000
 """After how long the files are looked at without a notice: one may be lost, as on network drives."""
 
-_Signature = tuple[tuple[str, int, int, int], ...]
+_Signatures = tuple[FileSignature, ...]
 
 
 def watch_files(source: ConfigurationSource) -> Callable[[], None]:
@@ -36,17 +37,16 @@ def watch_files(source: ConfigurationSource) -> Callable[[], None]:
     except ModuleNotFoundError as error:
         raise MissingExtraError("Watching a configuration", "watch") from error
     stopped = threading.Event()
-    before = _read_signature(source)
 
     def follow() -> None:
-        known = before
+        known = source.signatures  # of what was read: the files may have changed while that was loaded
         folders = sorted({str(path.absolute().parent) for path in source.files})
         changes = watch(
             *folders, stop_event=stopped, step=_STEP_MILLISECONDS, debounce=_DEBOUNCE_MILLISECONDS, recursive=False,
             rust_timeout=_LOOK_MILLISECONDS, yield_on_timeout=True, raise_interrupt=False, watch_filter=None,
         )  # fmt: skip
         for _ in changes:
-            if _read_signature(source) == known:
+            if _read_signatures(source) == known:
                 continue
             now = _wait_for_end_of_writing(source, stopped)
             if any(map(_is_emptied, source.files)):
@@ -70,12 +70,12 @@ def watch_files(source: ConfigurationSource) -> Callable[[], None]:
     return stop
 
 
-def _wait_for_end_of_writing(source: ConfigurationSource, stopped: threading.Event) -> _Signature:
-    """Return the signature of the files once it stays the same for a step; of files that go on changing, the last."""
-    now = _read_signature(source)
+def _wait_for_end_of_writing(source: ConfigurationSource, stopped: threading.Event) -> _Signatures:
+    """Return the signatures of the files once they stay the same for a step; of files that go on changing, the last."""
+    now = _read_signatures(source)
     for _ in range(_DEBOUNCE_MILLISECONDS // _STEP_MILLISECONDS):
         before = now
-        if stopped.wait(_STEP_MILLISECONDS / 1_000) or (now := _read_signature(source)) == before:
+        if stopped.wait(_STEP_MILLISECONDS / 1_000) or (now := _read_signatures(source)) == before:
             break
     return now
 
@@ -88,11 +88,10 @@ def _is_emptied(path: Path) -> bool:
         return False
 
 
-def _read_signature(source: ConfigurationSource) -> _Signature:
+def _read_signatures(source: ConfigurationSource) -> _Signatures:
     """Return what tells the present content of the files from any other; of a missing file nothing."""
-    signature = []
+    signatures = []
     for path in source.files:
         with suppress(OSError):
-            stat = Path(path).stat()
-            signature.append((str(path), stat.st_ino, stat.st_mtime_ns, stat.st_size))
-    return tuple(signature)
+            signatures.append(read_signature(path))
+    return tuple(signatures)

@@ -180,3 +180,25 @@ def test_what_is_no_file_any_more_changes_nothing(watched: ToolRegistry, kind: s
     path.rmdir() if kind == "folder" else path.unlink()
     path.write_text(write_text(NEW))
     wait_until(lambda: list_names(watched) == NEW and [] == watched.problems())
+
+
+@pytest.mark.parametrize("way", ["from_config", "configure_from", "again"])
+def test_a_change_while_the_file_is_loaded_is_not_lost(folder: Path, way: str) -> None:
+    """What is written after the file was read and before it is watched is loaded too."""
+    Path("slow.py").write_text(
+        "from pathlib import Path\n"
+        f"Path('c.yml').write_text({write_text(NEW)!r})\n"
+        "def add() -> int:\n    'Add.'\n    return 1\n"
+    )
+    Path("c.yml").write_text("tools: [{name: old, module: slow, function: add}]\n")
+    if way == "from_config":
+        registry = ToolRegistry.from_config("c.yml", watch=True)
+    else:
+        registry = ToolRegistry()
+        if way == "again":
+            Path("c.yml").write_text("tools: []\n")
+            registry.configure_from("c.yml")
+            Path("c.yml").write_text("tools: [{name: old, module: slow, function: add}]\n")
+        registry.configure_from("c.yml", watch=True)
+    with registry:
+        wait_until(lambda: NEW == list_names(registry))
