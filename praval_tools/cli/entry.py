@@ -25,8 +25,10 @@ from praval_tools.cli.common import (
 )
 from praval_tools.errors import ToolError, UnknownToolError
 from praval_tools.lazy_import import load
+from praval_tools.names import has_type
 from praval_tools.plugins.discovery import find_plugins, read_allow_list
 from praval_tools.report.remedies import write_as_commands
+from praval_tools.tools.frames import activate_tool_frame
 
 _PLUGIN_COMMANDS_KEY = "praval_tools.cli.plugin_commands"
 
@@ -175,15 +177,18 @@ def _run_command(arguments: list[str]) -> int:
     except BaseException as error:  # every remaining error is shown to a person, in one line
         if "--traceback" in arguments:
             raise
-        if isinstance(error, CommandError | ToolError):
-            return _print_error("Error:", write_as_commands(str(error)), _get_exit_code(error))
+        with activate_tool_frame("praval-tools"):  # its class may be that of a tool, an app or a plugin
+            text, code = _describe_error(error)
+        return _print_error("Error:", text, code)
+
+
+def _describe_error(error: BaseException) -> tuple[str, int]:
+    """Return the text of an error, and the exit code."""
+    if not has_type(error, (CommandError, ToolError)):
         text = f"{type(error).__name__}: {error} (for the full traceback add --traceback)"
-        return _print_error("Error:", text, EXIT_PROBLEM)
-
-
-def _get_exit_code(error: BaseException) -> int:
-    default = EXIT_USAGE if isinstance(error, UnknownToolError) else EXIT_PROBLEM
-    return getattr(error, "exit_code", default)
+        return text, EXIT_PROBLEM
+    default = EXIT_USAGE if has_type(error, UnknownToolError) else EXIT_PROBLEM
+    return write_as_commands(str.__str__(str(error))), getattr(error, "exit_code", default)
 
 
 def _print_error(label: str, message: str, code: int) -> int:

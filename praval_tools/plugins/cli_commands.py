@@ -3,22 +3,79 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem, ShellComplete
 
 from praval_tools.config.plugins import PluginsConfig
-from praval_tools.execution.plugin_code import bind_function
+from praval_tools.execution.plugin_code import run_as, take_value
+from praval_tools.names import has_type
 from praval_tools.plugins.discovery import InstalledPlugin, find_plugins
 from praval_tools.plugins.plugin_hooks import HOOK_PREFIX, PluginHook, collect_hooks
 from praval_tools.plugins.report import CONTAINED_ERRORS, PluginReport, build_failure_report
 from praval_tools.plugins.selection import PluginSelection
 from praval_tools.plugins.staging import PluginModules, StagingRegistry, import_plugin, run_as_plugin
 
-if TYPE_CHECKING:
-    import click
-
 _COMMANDS_HOOK = f"{HOOK_PREFIX}commands"
-_COMMAND_METHODS = ("make_context", "invoke", "get_help", "get_short_help_str", "shell_complete")
-"""What the command line calls of a command; each runs in the plugin's name."""
+
+
+class PluginCommand(click.Command):
+    """
+    A command of a plugin: whatever it does, from reading its arguments to closing its context, is in the plugin's name.
+
+    Args:
+        name: Its name.
+        command: The command.
+        actor: The name of its plugin.
+    """
+
+    def __init__(self, name: str, command: click.Command, actor: str) -> None:
+        super().__init__(name, add_help_option=False, hidden=bool(command.hidden))
+        self._command, self._actor = command, actor
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        with run_as(self._actor):
+            return str.__str__(self._command.get_short_help_str(limit))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Leave all arguments to the command."""
+        ctx.args = list(args)
+        return ctx.args
+
+    def invoke(self, ctx: click.Context) -> int | None:
+        """Return the exit code, if the command gives one."""
+        with run_as(self._actor):
+            try:
+                with _make_parent(ctx) as parent, self._command.make_context(self.name, ctx.args, parent) as own:
+                    code: object = self._command.invoke(own)
+            except click.exceptions.Exit as end:
+                code = end.exit_code
+            except click.ClickException as error:
+                raise self._make_plain_error(error) from error
+            return int.__int__(code) if has_type(code, int) else None
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        with run_as(self._actor):
+            completion = ShellComplete(self._command, {"parent": _make_parent(ctx)}, str(self.name), "")
+            items = [(each.value, each.type, each.help) for each in completion.get_completions(ctx.args, incomplete)]
+        return [CompletionItem(*item) for item in take_value(items, self._actor)]
+
+    def _make_plain_error(self, error: click.ClickException) -> click.ClickException:
+        """Return an error that says the same, and has no code of the plugin."""
+        text = str.__str__(error.format_message())
+        if not has_type(error, click.UsageError):
+            return click.ClickException(text)
+        path = None if error.ctx is None else str.__str__(error.ctx.command_path)
+        return click.UsageError(text, None if path is None else click.Context(self, info_name=path))
+
+
+def _make_parent(ctx: click.Context) -> click.Context:
+    """Return a context for that of a plugin's command that is as its parent, and ends with it."""
+    root = ctx.find_root()
+    parent = click.Context(root.command, info_name=root.info_name, obj=root.obj)
+    parent.params.update(root.params)
+    parent.meta.update(root.meta)
+    return parent
 
 
 def load_plugin_commands(
@@ -61,8 +118,6 @@ def _collect_commands(
     plugin: InstalledPlugin, hook: PluginHook, taken: Container[str], owners: Mapping[str, str]
 ) -> dict[str, click.Command]:
     """Return the commands of one plugin, checked."""
-    import click
-
     group = click.Group("praval-tools")
     hook(None, {"cli": group})
     for name, command in group.commands.items():
@@ -77,7 +132,5 @@ def _collect_commands(
             problem = f"the command {name!r} comes from {owners[name]} already"
         if problem:
             raise plugin.make_error(_COMMANDS_HOOK, problem)
-    for command in group.commands.values():
-        for method in _COMMAND_METHODS:
-            setattr(command, method, bind_function(getattr(command, method), plugin.principal))
-    return dict(group.commands)
+    names = {str.__str__(name): command for name, command in group.commands.items()}
+    return {name: PluginCommand(name, command, plugin.principal) for name, command in names.items()}

@@ -13,7 +13,7 @@ from attrs import define, field, frozen
 
 from praval_tools.config.plugins import PluginsConfig
 from praval_tools.execution.engines.jobs import Job
-from praval_tools.execution.plugin_code import PluginObject, bind_function, bind_opener
+from praval_tools.execution.plugin_code import PluginObject, bind_function, bind_opener, take_value
 from praval_tools.formats import FORMATS, Format
 from praval_tools.names import shorten_repr
 from praval_tools.plugins.admission import REGISTER_TOOLS_HOOK, extract_tools
@@ -132,22 +132,23 @@ def _check_extensions(plugin: InstalledPlugin, kind: str, value: object) -> dict
 
 
 def _bind_format(value: Format, actor: str) -> Format:
-    """Return a format whose functions run in the name of *actor*; what they write is plain JSON."""
+    """Return a format whose functions, those of its rules too, run in the name of *actor*, and give plain values."""
 
     def write(function: Callable[..., object]) -> Callable[..., object]:
         return bind_function(lambda *args: copy_json(function(*args)), actor)
 
-    read = bind_function(value.calls, actor)
     fields = {field.name: getattr(value, field.name) for field in attrs.fields(Format)}
-    writers = {name: write(function) for name, function in fields.items() if callable(function)}
-    return Format(**{**fields, **writers, "calls": read})
+    functions = {name: write(function) for name, function in fields.items() if callable(function)}
+    functions["calls"] = bind_function(lambda *args: list(value.calls(*args)), actor)
+    values = take_value({name: fields[name] for name in fields.keys() - functions.keys()}, actor)
+    return Format(**values, **functions)
 
 
 _BINDERS: Final[Mapping[str, Callable[[Any, str], object]]] = {
     "engines": PluginObject,
     "journals": bind_opener,
     "formats": _bind_format,
-    "sources": bind_function,
+    "sources": lambda loader, _: loader,  # `collect_source_contents` calls it, and reads what it returns, in that name
 }
 """Puts an extension of each kind into the name of its plugin."""
 

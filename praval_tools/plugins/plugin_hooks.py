@@ -12,8 +12,8 @@ from pluggy import HookImpl
 
 from praval_tools.access.records import Principal
 from praval_tools.execution.context import ARGUMENTS, FrameScope, activate_frame, iter_active_frames, make_frame
-from praval_tools.execution.plugin_code import run_as
-from praval_tools.names import shorten_repr, suggest_names
+from praval_tools.execution.plugin_code import run_as, take_value
+from praval_tools.names import has_type, shorten_repr, suggest_names
 from praval_tools.plugins import hookspecs
 from praval_tools.plugins.discovery import InstalledPlugin
 from praval_tools.plugins.hookspecs import PROJECT_NAME
@@ -182,10 +182,9 @@ class ApprovalHook(_CallHook, frozen=True, eq=False):
             answer: object = self.hook(self.registry, arguments)
             if answer is None:
                 return None
-            if type(answer) is Allow:  # a class of its own may answer differently later
-                return _to_plain_answer(answer)
-            if type(answer) is Deny:
-                return _to_plain_answer(answer)
+            if type(answer) in (Allow, Deny):  # a class of its own may answer differently later
+                taken: Allow | Deny = _to_plain_answer(take_value(answer, self.hook.plugin.principal))
+                return taken
             text = self._describe_answer(answer)
             raise TypeError(f"{self.hook.name} answered {text}, which is neither Allow, Deny nor None")
         except CONTAINED_ERRORS as error:  # isolation: the failure denies, and is reported
@@ -212,7 +211,7 @@ class AuthorizationHook(_CallHook, frozen=True, eq=False):
         """Return the answer as a plain value, which runs no code of the plugin when it is read later."""
         if answer is None:
             return None
-        if isinstance(answer, str):
+        if has_type(answer, str):
             return Deny(_to_plain_text(answer))
         if type(answer) is Deny:
             return _to_plain_answer(answer)
@@ -223,7 +222,7 @@ class AuthorizationHook(_CallHook, frozen=True, eq=False):
 
 def _to_plain_text(text: object) -> str:
     """Return *text* without a class of its own; an empty one for anything else."""
-    return str.__str__(text) if isinstance(text, str) else ""
+    return str.__str__(text) if has_type(text, str) else ""
 
 
 def _to_plain_answer(answer: AnswerT) -> AnswerT:
