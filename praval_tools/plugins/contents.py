@@ -141,7 +141,7 @@ def _bind_format(value: Format, actor: str) -> Format:
     functions = {name: write(function) for name, function in fields.items() if callable(function)}
     functions["calls"] = bind_function(lambda *args: list(value.calls(*args)), actor)
     values = take_value({name: fields[name] for name in fields.keys() - functions.keys()}, actor)
-    return Format(**values, **functions)
+    return Format(**{**values, **functions})
 
 
 _BINDERS: Final[Mapping[str, Callable[[Any, str], object]]] = {
