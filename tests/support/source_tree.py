@@ -60,12 +60,16 @@ def find_identifiers(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.name
 
 
-def find_texts(source: str) -> Iterator[tuple[int, str]]:
-    """Yield the comments, docstrings and other strings of a module, each with the line on which it begins."""
+def find_comments(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the comments of a module, each with its line."""
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
-    for node in ast.walk(ast.parse(source)):
+
+
+def find_strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the docstrings and other strings of a module, each with the line on which it begins."""
+    for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.lineno, node.value
 
