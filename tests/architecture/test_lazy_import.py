@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from praval_tools.lazy_import import LAZY_MODULES, load
 PACKAGE = Path(praval_tools.__file__).parent
 MAX_LAZY_MODULES = 6
 IMPORTS_BY_NAME = {"import_module", "__import__", "find_spec", "load", "resolve_name"}
+_SUSPECT = re.compile(rf"\b(?:{'|'.join(sorted(IMPORTS_BY_NAME))})\b")
 IMPORTERS_OF_FOREIGN_MODULES = {
     "cli/app_option.py",  # the user's app
     "compat/praval/tools.py",  # the user's tool modules
@@ -30,9 +32,14 @@ IMPORTERS_OF_FOREIGN_MODULES = {
 """The modules that may import others by name, and what they import."""
 
 
+def _walk(source: str) -> Iterator[ast.AST]:
+    """Yield the nodes of a module, or none of one in which no name of interest occurs."""
+    return ast.walk(ast.parse(source)) if _SUSPECT.search(source) else iter(())
+
+
 def find_imports_by_name(source: str) -> Iterator[tuple[str, str]]:
     """Return the calls in *source* that import by name: the function, and what it is called with."""
-    for node in ast.walk(ast.parse(source)):
+    for node in _walk(source):
         if isinstance(node, ast.Call) and node.args:
             function = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
             if function in IMPORTS_BY_NAME and not (function == "load" and isinstance(node.func, ast.Attribute)):
@@ -41,7 +48,7 @@ def find_imports_by_name(source: str) -> Iterator[tuple[str, str]]:
 
 def find_importers(source: str) -> Iterator[str]:
     """Yield each mention of a function that imports by name, also where it is handed on instead of called."""
-    for node in ast.walk(ast.parse(source)):
+    for node in _walk(source):
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
         if name in IMPORTS_BY_NAME - {"load"}:
             yield name

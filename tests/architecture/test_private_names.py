@@ -53,11 +53,11 @@ def find_accesses(tree: ast.Module) -> Iterator[tuple[int, str]]:
             is_own = id(node.value) in own or ast.unparse(node.value) in {"self", "cls", "super()", *classes}
             if node.attr not in members or not is_own:
                 yield node.lineno, node.attr
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in {"getattr", "setattr", "hasattr", "delattr"}:
+        elif isinstance(node, ast.Call) and _is_name(node.func, {"getattr", "setattr", "hasattr", "delattr"}):
             name = node.args[1]
             is_of_python = len(node.args) == 3 and ast.unparse(name).strip("'") in NAMES_READ_BY_TEXT
             if isinstance(name, ast.Constant) and _is_private(str(name.value)) and not is_of_python:
-                if str(name.value) not in members or ast.unparse(node.args[0]) not in {"self", "cls"}:
+                if str(name.value) not in members or not _is_name(node.args[0], {"self", "cls"}):
                     yield node.lineno, str(name.value)
 
 
@@ -70,7 +70,7 @@ def find_members(tree: ast.Module) -> set[str]:
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             members.add(node.id)
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            if ast.unparse(node.value) in {"self", "cls"}:
+            if _is_name(node.value, {"self", "cls"}):
                 members.add(node.attr)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             members.add(node.value)  # `__slots__`, and what `object.__setattr__` sets
@@ -88,7 +88,7 @@ def find_own_objects(tree: ast.Module, classes: set[str]) -> Iterator[tuple[Func
                 names.add(ast.unparse(node.target))
             elif isinstance(node, ast.Assign):
                 names.update(_find_assigned(node.targets[0], node.value, classes))
-            elif isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
+            elif isinstance(node, ast.Call) and _is_name(node.func, {"isinstance"}):
                 if _is_own_type(node.args[1], classes):
                     names.add(ast.unparse(node.args[0]))
         yield function, names
@@ -112,6 +112,10 @@ def _is_own_type(annotation: ast.expr | None, classes: set[str]) -> bool:
 
 def _find_names(function: Function, names: set[str]) -> Iterator[ast.Name]:
     return (node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id in names)
+
+
+def _is_name(node: ast.expr, names: set[str]) -> bool:
+    return isinstance(node, ast.Name) and node.id in names
 
 
 def _is_private(name: str) -> bool:
