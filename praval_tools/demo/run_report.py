@@ -48,5 +48,6 @@ def build_run_report(journal: Journal, run_id: str, effects: Iterable[Effect]) -
         calls=calls,
         process_count=history.process_count,
         approval_requests=history.approval_requests,
+        approval_answers=history.approval_answers,
         effects=tuple(effects),
     )

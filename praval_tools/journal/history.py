@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Literal
 
@@ -11,15 +11,13 @@ from attrs import define, field, frozen
 
 from praval_tools.errors import EventFormatError
 from praval_tools.journal.codec import from_json
-from praval_tools.journal.events import ApprovalAnswered, ApprovalAsked
+from praval_tools.journal.events import AgentToolCall, AgentToolResult, ApprovalAnswered, ApprovalAsked, CallRefused
 from praval_tools.journal.journal import Journal, RecordedCall, build_recorded_call
 from praval_tools.journal.replay import Recording
 from praval_tools.journal.storage.protocol import Record
 from praval_tools.names import OPERATOR
 
 Recovery = Literal["", "again", "resolved"]
-
-_START_TYPES = frozenset(("agent_tool_call", "call_refused"))
 
 
 @frozen(kw_only=True)
@@ -36,7 +34,6 @@ class HistoryCall:
         process: The name of that process.
         recovery: It was in doubt, and then ran `again` with its key, or was `resolved` by a person.
         replay_count: How often it was answered from its record, where that is known.
-        approval_answer: The answer, if an approval was requested.
     """
 
     record: RecordedCall
@@ -47,7 +44,6 @@ class HistoryCall:
     process: str = ""
     recovery: Recovery = ""
     replay_count: int = 0
-    approval_answer: ApprovalAnswered | None = None
 
     @property
     def agent(self) -> str:
@@ -76,13 +72,19 @@ class History:
         calls: The calls, in order.
         process_count: How many processes recorded them.
         approval_requests: The approvals that were requested.
+        approval_answers: The answers, by the ids of their requests.
         unreadable_count: How many records could not be read.
     """
 
     calls: tuple[HistoryCall, ...]
     process_count: int
     approval_requests: tuple[ApprovalAsked, ...] = ()
+    approval_answers: Mapping[str, ApprovalAnswered] = field(factory=dict)
     unreadable_count: int = 0
+
+    def find_answer(self, request: ApprovalAsked) -> ApprovalAnswered | None:
+        """Return the answer to a request; None where nobody answered."""
+        return self.approval_answers.get(request.id)
 
     @property
     def outcome_counts(self) -> Counter[str]:
@@ -95,7 +97,7 @@ class History:
         return sum(call.replay_count > 0 for call in self.calls)
 
 
-@define
+@define(eq=False)
 class _CallRecords:
     """The records of one call."""
 
@@ -103,17 +105,32 @@ class _CallRecords:
     call_id: str
     records: list[Record] = field(factory=list)
     processes: list[str] = field(factory=list)
-    answer: ApprovalAnswered | None = None
+    has_begun: bool = False
+    has_answer: bool = False
+
+
+@define
+class _CallsOfKey:
+    """The calls of one key: the latest, and those that started and have no result yet, the first of them first."""
+
+    latest: _CallRecords
+    open_calls: list[_CallRecords] = field(factory=list)
 
 
 @define
 class _Collector:
-    """Sorts records by call; outside runs an id may be used again, by another call."""
+    """
+    Sorts records by call.
 
-    calls: dict[tuple[str | None, str], _CallRecords] = field(factory=dict)
+    In a run an id is one call. Outside runs it may be used again, at the same time, too: there a call is one of an
+    agent and a tool, and what is recorded of an end is that of the first that has none.
+    """
+
+    calls: dict[tuple[str | None, ...], _CallsOfKey] = field(factory=dict)
     all_calls: list[_CallRecords] = field(factory=list)
     processes: dict[str, int] = field(factory=dict)
     requests: list[ApprovalAsked] = field(factory=list)
+    answers: dict[str, ApprovalAnswered] = field(factory=dict)
     unreadable_count: int = 0
 
     def add_record(self, record: Record) -> None:
@@ -124,19 +141,48 @@ class _Collector:
         except EventFormatError:
             self.unreadable_count += 1
             return
-        key = (record.run_id, record.call_id)
-        call = self.calls.get(key)
-        is_new = record.run_id is None and record.type in _START_TYPES and call is not None and bool(call.records)
-        if call is None or (is_new and any(known.type in _START_TYPES for known in call.records)):
-            call = self.calls[key] = _CallRecords(*key)
-            self.all_calls.append(call)
+        call = self._get_call(record, record.call_id, event)
         self.processes.setdefault(event.process, len(self.processes) + 1)
         call.records.append(record)
         call.processes.append(event.process)
         if isinstance(event, ApprovalAsked):
             self.requests.append(event)
         elif isinstance(event, ApprovalAnswered):
-            call.answer = event
+            call.has_answer = True
+            self.answers[event.approval_id or self._find_request_id(event)] = event
+
+    def _get_call(self, record: Record, call_id: str, event: object) -> _CallRecords:
+        """Return the call to which a record belongs, which may begin with it."""
+        key = (record.run_id, call_id) if record.run_id is not None else (None, call_id, record.agent, record.tool)
+        calls = self.calls.get(key)
+        if calls is None or (record.run_id is None and calls.latest.has_begun and _begins_call(event)):
+            call = _CallRecords(record.run_id, call_id)
+            self.all_calls.append(call)
+            if calls is None:
+                calls = self.calls[key] = _CallsOfKey(call)
+            calls.latest = call
+        elif isinstance(event, AgentToolCall | AgentToolResult):  # of a process that ended, nothing more comes
+            open_calls = (call for call in calls.open_calls if call.processes[-1] == event.process)
+            call = next(open_calls, calls.latest)
+        else:
+            call = calls.latest
+        call.has_begun |= isinstance(event, AgentToolCall | CallRefused)
+        if isinstance(event, AgentToolCall) and call not in calls.open_calls:
+            calls.open_calls.append(call)
+        elif isinstance(event, AgentToolResult) and call in calls.open_calls:
+            calls.open_calls.remove(call)
+        return call
+
+    def _find_request_id(self, answer: ApprovalAnswered) -> str:
+        """Return the id of the request that an answer is to which does not name it: of an earlier release."""
+        call = answer.run_id, answer.tool_call_id
+        return next((asked.id for asked in reversed(self.requests) if (asked.run_id, asked.tool_call_id) == call), "")
+
+
+def _begins_call(event: object) -> bool:
+    """Tell whether an event is the first of a call, where the call before has begun."""
+    is_start = isinstance(event, AgentToolCall) and event.attempt == 1
+    return is_start or isinstance(event, CallRefused | ApprovalAsked)
 
 
 def build_history(
@@ -167,6 +213,7 @@ def build_history(
         calls=tuple(calls),
         process_count=len(collector.processes),
         approval_requests=tuple(collector.requests),
+        approval_answers=collector.answers,
         unreadable_count=collector.unreadable_count,
     )
 
@@ -186,6 +233,5 @@ def _build_call(
         process_number=first,
         last_process_number=last,
         process=group.processes[-1],
-        recovery="resolved" if is_resolved else "again" if first != last and group.answer is None else "",
-        approval_answer=group.answer,
+        recovery="resolved" if is_resolved else "again" if first != last and not group.has_answer else "",
     )

@@ -26,9 +26,8 @@ def iter_refusals(history: History) -> Iterator[Markup]:
 
 def iter_approvals(history: History) -> Iterator[Markup]:
     """Yield a card for each approval that was requested, with its answer."""
-    answers = {call.record.tool_call_id: call.approval_answer for call in history.calls}
     for request in history.approval_requests:
-        answer = answers.get(request.tool_call_id)
+        answer = history.find_answer(request)
         reason = f", {answer.reason}" if answer is not None and answer.reason else ""
         text = "nobody answered" if answer is None else f"{answer.by}: {answer.answer}{reason}"
         risk = build_element("p", f"Risk {request.risk_level}. {text}.")
