@@ -27,6 +27,7 @@ from praval_tools.integrations.openapi.http_client import MAX_ANSWER_BYTES, Http
 from praval_tools.integrations.openapi.loading import MAX_DOCUMENT_BYTES, DocumentLoader
 from praval_tools.integrations.openapi.nodes import Document, Node, References
 from praval_tools.integrations.openapi.operations import OperationDefinition, OperationReader, OperationSelection
+from praval_tools.integrations.openapi.paths import DocumentPaths
 from praval_tools.integrations.openapi.requests import build_request
 from praval_tools.integrations.openapi.security import SecurityReader
 from praval_tools.integrations.openapi.servers import ServerReader
@@ -88,7 +89,7 @@ class OpenApiSource:
         self._loader = DocumentLoader(lambda url: self._fetch(url, max_bytes), references, max_bytes)
         self._missing: dict[str, list[str]] = {}
         self._closed = False
-        self._version = ""
+        self._version, self._paths = "", DocumentPaths()
         self._reset_after_fork()
         handle_forks(self, in_child=OpenApiSource._reset_after_fork)
         self._prepared = self._read_document()
@@ -201,15 +202,16 @@ class OpenApiSource:
         document, settings = self._loader.load_main(self._spec), self._settings
         problems, refusals = list[DocumentProblem](), list[DocumentProblem]()
         root, references = Node(document, (), document.root), References(self._loader.load_other)
+        paths = DocumentPaths()
         reader = OperationReader(
             root, references, settings.selection,
             ServerReader(document, settings.base_url, settings.allow_servers, problems, refusals),
-            SecurityReader(references, root, settings.auth_env, problems), problems, refusals,
+            SecurityReader(references, root, settings.auth_env, problems), problems, refusals, paths,
         )  # fmt: skip
         listing = reader.read()
         if problems:
             raise OpenApiDocumentError(document.address or self.name, dict.fromkeys(problems))
-        self._version = _get_version(document)
+        self._version, self._paths = _get_version(document), paths
         return listing
 
     def _fetch(self, url: str, max_bytes: int) -> bytes:
@@ -260,7 +262,7 @@ class OpenApiSource:
 
     async def _call(self, definition: OperationDefinition, arguments: Mapping[str, object]) -> object:
         operation = definition.operation
-        request = build_request(operation, arguments, self._settings.slash_parameters)
+        request = build_request(operation, arguments, self._paths, self._settings.slash_parameters)
         if self._closed:
             raise OpenApiConnectionError(f"OpenAPI document {self.name!r} was closed; nothing was sent.")
         answer = await asyncio.wrap_future(self._begin(self._client.send(request)))

@@ -108,8 +108,9 @@ class HttpClient:
         """Send one request; *is_unchanged*: no other one before it may have changed something."""
         is_safe = request.is_safe and is_unchanged
         try:
+            own = {name: text for name, text in _HEADERS.items() if name.lower() not in map(str.lower, request.headers)}
             sent = httpx.Request(
-                request.method, request.url, headers={**_HEADERS, **request.headers}, content=request.content,
+                request.method, request.url, headers={**own, **request.headers}, content=request.content,
                 extensions={"timeout": _TIMEOUTS},
             )  # fmt: skip
             response = await self._open().handle_async_request(sent)

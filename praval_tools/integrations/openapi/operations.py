@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from hashlib import sha256
@@ -16,6 +15,7 @@ from praval_tools.integrations.openapi.bodies import Body, BodyReader
 from praval_tools.integrations.openapi.errors import DocumentProblem
 from praval_tools.integrations.openapi.nodes import Node, References, UnresolvedError
 from praval_tools.integrations.openapi.parameters import BODY_ARGUMENT, OperationParameter, ParameterReader
+from praval_tools.integrations.openapi.paths import TEMPLATE, DocumentPaths
 from praval_tools.integrations.openapi.schemas import SchemaTable, limit_text
 from praval_tools.integrations.openapi.security import Access, SecurityReader
 from praval_tools.integrations.openapi.servers import ServerReader
@@ -29,7 +29,6 @@ from praval_tools.schema.supplied_schema import check_supplied_schema
 SAFE_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
 """The methods that change nothing, so that a call may be made again."""
 
-_TEMPLATE: Final = re.compile(r"\{([^{}]*)\}")
 _MAX_NAME: Final = 128
 
 
@@ -139,6 +138,7 @@ class OperationReader:
         security: Finds what operations need.
         problems: Receives what is wrong with the document: nothing of it is taken then.
         refusals: Receives why operations cannot be tools, although the document is right.
+        paths: Receives the paths of all operations.
     """
 
     root: Node
@@ -148,6 +148,7 @@ class OperationReader:
     security: SecurityReader
     problems: list[DocumentProblem]
     refusals: list[DocumentProblem]
+    paths: DocumentPaths
     _table: SchemaTable = field(init=False)
     _ids: dict[str, str] = field(factory=dict)
 
@@ -165,6 +166,7 @@ class OperationReader:
                 node = path_item.get_child(method)
                 if node.value is None or self._has_shape_problems(node, "operation"):
                     continue
+                self.paths.add(method.upper(), path)
                 keys = self._list_keys(node, method, path)
                 if not self.selection.has(keys):
                     continue
@@ -246,7 +248,10 @@ class OperationReader:
         )  # fmt: skip
 
     def _check_path(self, node: Node, path: str, parameters: Iterable[OperationParameter]) -> None:
-        wanted = _TEMPLATE.findall(path)
+        if "?" in path or "#" in path:
+            text = "its path holds a query or a fragment, so that its parameters would be read as something else"
+            self.refusals.append(DocumentProblem(node.place, text))
+        wanted = TEMPLATE.findall(path)
         declared = {parameter.style.name for parameter in parameters if parameter.style.place == "path"}
         for name in dict.fromkeys(wanted):
             if name not in declared:

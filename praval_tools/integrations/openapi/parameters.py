@@ -133,7 +133,7 @@ class ParameterReader:
         explode = members.get("explode")
         written = ParameterStyle(
             name=name, place=place, style=style, explode=style == "form" if explode is None else explode is True,
-            allow_reserved=members.get("allowReserved") is True, is_json=is_json,
+            allow_reserved=place == "query" and members.get("allowReserved") is True, is_json=is_json,
         )  # fmt: skip
         return _describe(schema, members), links, written
 

@@ -10,7 +10,9 @@ from praval_tools.integrations.openapi.bodies import write_body
 from praval_tools.integrations.openapi.errors import OpenApiRequestError
 from praval_tools.integrations.openapi.operations import Operation
 from praval_tools.integrations.openapi.parameters import BODY_ARGUMENT
+from praval_tools.integrations.openapi.paths import DocumentPaths, PathTemplate
 from praval_tools.integrations.openapi.styles import (
+    PATH_STYLES,
     check_path,
     encode,
     write_cookies,
@@ -45,10 +47,17 @@ class Request:
 
 
 def build_request(
-    operation: Operation, arguments: Mapping[str, object], slash_parameters: frozenset[str] = frozenset()
-) -> Request:
+    operation: Operation, arguments: Mapping[str, object], paths: DocumentPaths,
+    slash_parameters: frozenset[str] = frozenset(),
+) -> Request:  # fmt: skip
     """
     Return the request of a call.
+
+    Args:
+        operation: What is called.
+        arguments: What was judged.
+        paths: Those of the document, of which the request is to reach no other.
+        slash_parameters: The path parameters whose values may hold slashes.
 
     Raises:
         OpenApiRequestError: The arguments, or the environment, give none.
@@ -74,7 +83,7 @@ def build_request(
         else:
             cookies += write_cookies(style, value, names["cookie"] - {style.name})
     if operation.path != path:
-        check_path(path)
+        _check_path(operation, path, paths)
     content = _add_body(operation, arguments, headers)
     for credential in access.credentials:
         if credential.kind == "query":
@@ -89,6 +98,14 @@ def build_request(
     url = operation.server_url + path + ("?" + "&".join(f"{name}={text}" for name, text in query) if query else "")
     return Request(method=operation.method, url=url, headers=headers, content=content,
                    is_safe=operation.is_safe, secrets=access.list_secrets())  # fmt: skip
+
+
+def _check_path(operation: Operation, path: str, paths: DocumentPaths) -> None:
+    """Accept the path of a request if a server reads it as that of its operation, each parameter as it was given."""
+    check_path(path)
+    styles = [parameter.style for parameter in operation.parameters if parameter.style.place == "path"]
+    prefixes = {style.name: PATH_STYLES[style.style][0] for style in styles if not style.is_json}
+    paths.check(operation.method, PathTemplate.parse(operation.path, prefixes), path)
 
 
 def _collect_names(operation: Operation) -> dict[str, set[str]]:

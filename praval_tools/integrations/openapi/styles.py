@@ -21,7 +21,7 @@ _KEPT_WHERE_RESERVED: Final = ":/?@!$'()*,;"
 """What `allowReserved` leaves as it is: not `&`, `=`, `+`, `#`, `[` and `]`, which would begin something else."""
 
 _DELIMITERS: Final = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
-_PATH_STYLES: Final = {"simple": ("", ",", False), "label": (".", ".", False), "matrix": (";", ";", True)}
+PATH_STYLES: Final = {"simple": ("", ",", False), "label": (".", ".", False), "matrix": (";", ";", True)}
 """What each style puts first and between items, and whether it names them."""
 
 
@@ -78,7 +78,7 @@ def write_path_value(style: ParameterStyle, value: object, *, may_have_slashes: 
             raise OpenApiRequestError(f"The path parameter {style.name!r} holds a slash, and {fix}[{style.name!r}].")
     if style.is_json:
         return encode(to_compact_json(value))
-    prefix, separator, is_named = _PATH_STYLES[style.style]
+    prefix, separator, is_named = PATH_STYLES[style.style]
     if style.explode and separator == ".":  # which is never encoded
         _check_items(style, _list_parts(value), separator)
     return prefix + _join(style, value, encode, separator, is_named=is_named)
@@ -242,6 +242,7 @@ def write_header(style: ParameterStyle, value: object) -> str:
         OpenApiRequestError: It holds line breaks, or other characters than those of printable ASCII.
     """
     if isinstance(value, dict | list) and not style.is_json:  # nothing is encoded there
+        check_not_empty(style.name, value)
         _check_items(style, _list_parts(value), ",")
         _check_items(style, value if style.explode and isinstance(value, dict) else [], "=")
     text = to_compact_json(value) if style.is_json else _join(style, value, str, ",", is_named=False)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -115,3 +116,28 @@ def test_one_item_is_not_read_as_several(service: tuple[Recorder, str], paramete
     assert REFUSED == send(service, {"t": value}, parameter)
     assert SENT == send(service, {"t": ["a", "b"]}, parameter)
     assert SENT == send(service, {"t": {"a": "x", "role": "y"}}, parameter)
+
+
+@pytest.mark.parametrize("value", ["x;admin", "a,b", "a/b"])
+def test_a_value_of_a_cookie_begins_no_other(service: tuple[Recorder, str], value: str) -> None:
+    """`allowReserved` is of queries alone, as the specification says: a semicolon would begin another cookie."""
+    recorder, _ = service
+
+    assert SENT == send(service, {"c": value}, make_parameter("c", "cookie", allowReserved=True))
+    assert recorder.last["headers"]["cookie"] == f"c={quote(value, safe='')}"
+
+
+@pytest.mark.parametrize("explode", [False, True])
+@pytest.mark.parametrize("value", [[], {}])
+def test_an_empty_header_is_not_sent(service: tuple[Recorder, str], value: object, explode: bool) -> None:
+    """It would be read as one of an empty text, or as one that was not given."""
+    assert REFUSED == send(service, {"X-A": value}, make_parameter("X-A", "header", explode=explode))
+
+
+@pytest.mark.parametrize("name", ["User-Agent", "user-agent"])
+def test_a_header_is_sent_once(service: tuple[Recorder, str], name: str) -> None:
+    """What the caller gives takes the place of the library's own, whatever the case of its name."""
+    recorder, _ = service
+
+    assert SENT == send(service, {name: "clerk"}, make_parameter(name, "header"))
+    assert recorder.last["headers"]["user-agent"] == "clerk"
