@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from praval_tools.names import format_count
 from praval_tools.schema.encode import to_json_bytes
+
+_MIN_MARKED: Final = 3
+"""Characters of the shortest JSON that says that something is left out; less than that would be taken for a value."""
 
 
 def _describe_omission(number: int, noun: str) -> str:
@@ -64,7 +68,7 @@ def _truncate_json_text(text: str, limit: int) -> str:
 
 def _make_minimal_json(limit: int) -> str:
     """Return the shortest JSON text that says that something is left out."""
-    return '"…"' if limit >= 3 else "0"
+    return '"…"' if limit >= _MIN_MARKED else "0"
 
 
 def _truncate_members(
@@ -83,7 +87,9 @@ def _truncate_members(
     if len(members) < 2:
         prefix, value = members[0] if members else ("", None)
         room = limit - 2 - len(prefix)
-        return f"{opening}{prefix}{truncate_json(value, room)}{closing}" if room > 0 else _make_minimal_json(limit)
+        if room < _MIN_MARKED:
+            return _make_minimal_json(limit)
+        return f"{opening}{prefix}{truncate_json(value, room)}{closing}"
     budget = limit - 3 - len(make_marker(len(members)))
     head = _take_fitting(members, budget * 2 // 3)
     used = sum(len(text) + 1 for text in head)
@@ -91,7 +97,7 @@ def _truncate_members(
     if not head and not tail:
         prefix, value = members[0]
         room = budget - len(prefix)
-        if room < 3:
+        if room < _MIN_MARKED:
             return _make_minimal_json(limit)
         head = [prefix + truncate_json(value, room)]
     left = len(members) - len(head) - len(tail)

@@ -128,6 +128,14 @@ class TestForModel:
             assert 30 < len(got["rows"].for_model()) <= 50 < len(got["more"].for_model()) <= 80
             registry.add_policy(lambda *_: None)
 
+    @pytest.mark.parametrize("value", [{"balance": 1_234_567}, [[-12.5]], {"a": {"b": 10**20}}, {"open": True}])
+    def test_no_other_value_stands_for_one_that_is_cut(self, value: Any) -> None:
+        """Whatever the limit, a number that a model reads is one of the value's."""
+        for limit in range(3, len(json.dumps(value)) + 1):
+            text = ToolResult("1", "t", "ann", result=value, max_size=limit).for_model()
+            assert len(text) <= limit
+            assert json.loads(text) == value or "…" in text
+
     def test_errors_are_capped(self) -> None:
         """An error's text is capped whatever the tool's limit says."""
         result = ToolResult("1", "t", "ann", Outcome.TOOL_ERROR, None, "x" * 100_000, "ValueError", max_size=90_000)
