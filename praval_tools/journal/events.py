@@ -130,7 +130,7 @@ class AgentToolCall(_CallEventBase):
     A call was allowed and its tool is about to start; durable before it does.
 
     Args:
-        arguments: What the tool receives, as JSON: bound, repaired, redacted.
+        arguments: What the tool receives, as JSON: bound, repaired, redacted; without defaults of what was left out.
         decision: Why the agent could call it.
         chain: The agents on whose behalf it calls, the nearest first.
         parent_id: The call inside which this one was made.

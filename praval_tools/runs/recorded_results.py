@@ -62,7 +62,7 @@ def build_replayed_result(
         entry: The recorded call; it has ended.
         call_id: The id of the result.
         tool: The tool as it is now; the value gets the type of its return hint.
-        max_size: How much of the result a model is shown.
+        max_size: How much of a value a model is shown.
     """
     if entry.end is None:
         raise AssertionError("a call that ended has a record of that")
@@ -80,7 +80,7 @@ def build_replayed_result(
     return ToolResult(
         call_id, entry.tool, entry.agent, outcome, value, end.error, end.error_type, end.latency_ms,
         end.attempts, start.repairs, True, _rebuild_decision(entry, outcome, end.decision or start.decision),
-        _rebuild_exception(entry, outcome, end), max_size,
+        _rebuild_exception(entry, outcome, end), max_size if outcome is Outcome.OK else None,
     )  # fmt: skip
 
 

@@ -263,3 +263,23 @@ class TestWhatAToolKeeps:
 
         assert [{"rows": [[0, 0]]}, {"rows": [[0, 0, 1], [1]]}] == [result.result for result in live[:2]]
         assert [result.for_model() for result in replayed] == [result.for_model() for result in live]
+
+
+@pytest.mark.parametrize("arguments", [{"name": "x" * 200}, {"n": "wrong"}])
+def test_errors_of_tools_whose_results_are_cut(arguments: dict[str, Any]) -> None:
+    """The limit of a result is none of an error: a model reads it again as it read it first."""
+    with ToolRegistry(journal="memory") as registry:
+
+        @registry.tool(shared=True, max_result_size=30)
+        def look(name: str) -> str:
+            """Look."""
+            raise ValueError(f"there is no {name}")
+
+        texts = []
+        for _ in range(2):
+            with registry.run("look"):
+                result = registry.execute(ToolCall("call-1", "look", arguments, "ann"))
+            texts.append((result.for_model(), result.replayed))
+
+    assert texts == [(texts[0][0], False), (texts[0][0], True)]
+    assert len(texts[0][0]) > 30
