@@ -27,7 +27,7 @@ from praval_tools.tools.frames import get_current_frame as get_current_frame
 from praval_tools.tools.frames import get_work_frame as get_work_frame
 from praval_tools.tools.frames import make_frame as make_frame
 
-_CONFINED_ACTORS: Final = ("plugin:", "tool:")
+CONFINED_ACTORS: Final = ("plugin:", "tool:")
 """How the names begin of actors that are no agents, and make no calls in the name of one."""
 
 
@@ -106,7 +106,7 @@ def may_call_as(principal: Principal, scope: FrameScope) -> bool:
     behalf of others makes them for these too.
     """
     running: Principal | None = scope.principal
-    if scope.actor.startswith(_CONFINED_ACTORS):
+    if scope.actor.startswith(CONFINED_ACTORS):
         return principal == Principal(scope.actor)
     return running is None or running.delegation is None or principal == running
 
@@ -122,7 +122,7 @@ def resolve_caller(principal: Principal) -> Principal:
     frame = current_frame.get()
     if frame is None or may_call_as(principal, scope := frame[SCOPE]):
         return principal
-    if scope.actor.startswith(_CONFINED_ACTORS):
+    if scope.actor.startswith(CONFINED_ACTORS):
         raise NotOwnerError(scope.actor, f"make calls as {principal.agent!r}", None, None)
     return resolve_principal(principal, (), scope.principal)
 

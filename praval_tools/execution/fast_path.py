@@ -33,7 +33,7 @@ from praval_tools.schema.type_hints import unwrap_return_hint
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.compiled import Arguments
 from praval_tools.tools.decision import Decision
-from praval_tools.tools.frames import DONE, Work, undo_open_changes
+from praval_tools.tools.frames import DONE, Work, activate_tool_frame, undo_open_changes
 from praval_tools.tools.implementation import ToolImplementation
 from praval_tools.tools.return_values import COMPLETE_TYPES, complete_value
 from praval_tools.tools.tool import AnyTool
@@ -260,8 +260,13 @@ def _get_factory(
     return factory
 
 
-def _is_plain_function(implementation: ToolImplementation) -> bool:
+def _is_plain_function(name: str, implementation: ToolImplementation) -> bool:
     """Tell whether the function takes no context, and returns a value with nothing left to await or to read."""
+    with activate_tool_frame(name):  # it may be an object whose attributes are computed
+        return _reads_as_plain(implementation)
+
+
+def _reads_as_plain(implementation: ToolImplementation) -> bool:
     function: Any = implementation.function
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     if code is None or code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR):
@@ -302,7 +307,7 @@ def make_fast_path(runtime: Runtime, principal: Principal, name: str) -> FastPat
     has_steps = bool(state.policies or hooks.before or hooks.after or usages)
     if (
         _has_waiting_step(runtime, tool)
-        or not _is_plain_function(implementation)
+        or not _is_plain_function(name, implementation)
         or not implementation.is_compilable
         or (has_steps and implementation.runs_user_code)
     ):

@@ -27,6 +27,7 @@ from praval_tools.errors import (
 from praval_tools.execution.approvals import Approvals
 from praval_tools.execution.call_progress import CallRecorder, CallTracer
 from praval_tools.execution.context import (
+    CONFINED_ACTORS,
     SCOPE,
     Frame,
     FrameScope,
@@ -212,9 +213,9 @@ class Runtime:
         return make_frame(FrameScope(self.registry, None, OPERATOR, person=person))
 
     def as_operator_unless_plugin(self, person: str) -> AbstractContextManager[Any]:
-        """Run the `with` block as the operator, unless a hook of a plugin is running; *person* is who that is."""
+        """Run the `with` block as the operator, unless code of a plugin or a value runs; *person* is who that is."""
         frame = get_current_frame()
-        if frame is not None and (actor := frame[SCOPE].actor).startswith("plugin:"):
+        if frame is not None and (actor := frame[SCOPE].actor).startswith(CONFINED_ACTORS):
             raise NotOwnerError(actor, "act as the operator", None, None)
         return self.as_operator(person)
 

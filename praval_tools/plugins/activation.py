@@ -13,6 +13,7 @@ from praval_tools.access.state import AccessState
 from praval_tools.config.plugins import PluginTable
 from praval_tools.errors import DuplicateAgentError
 from praval_tools.execution.hooks import PluginContribution, get_contribution_key
+from praval_tools.execution.plugin_code import run_as
 from praval_tools.names import get_collision_keys
 from praval_tools.plugins.admission import Admission
 from praval_tools.plugins.contents import EXTENSION_KINDS, PluginContents
@@ -61,7 +62,8 @@ def activate_plugin(
         replacement.replace_policy(contribution.policy, policy)
         replacement.replace_agents(contribution.agents)
     for requested in contents.agents if table.trust else ():
-        adopt_agent(requested.agent, registry)  # its module keeps the object
+        with run_as(plugin.principal):  # its class may be the plugin's
+            adopt_agent(requested.agent, registry)  # its module keeps the object
     runtime.install_hooks(hooks.with_replaced(previous, contribution))
 
 

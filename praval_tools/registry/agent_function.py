@@ -32,7 +32,8 @@ class AgentFunction:
     def __init__(self, function: Callable[..., Any], scope: FrameScope, toolset: Toolset) -> None:
         self._function, self._scope, self._toolset = function, scope, toolset
         self._toolset_parameters: tuple[tuple[str, int | None], ...] | None = None
-        drive = _find_driver(function)
+        with activate_frame(make_frame(scope)):  # it may be an object whose attributes are computed
+            drive = _find_driver(function)
         self._drivers = tuple(_DRIVERS.values()) if drive is None else (drive,)
 
     def __call__(self, *args: object, **kwargs: object) -> object:
@@ -58,7 +59,8 @@ class AgentFunction:
     def _add_toolset(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[object, ...]:
         """Return the positional arguments, with the toolset among them or in *kwargs*."""
         if self._toolset_parameters is None:
-            self._toolset_parameters = _find_toolset_parameters(self._function)
+            with activate_frame(make_frame(self._scope)):
+                self._toolset_parameters = _find_toolset_parameters(self._function)
         for name, position in self._toolset_parameters:
             if name in kwargs or (position is not None and isinstance(_get_item(args, position), Toolset)):
                 continue

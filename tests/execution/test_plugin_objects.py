@@ -284,3 +284,43 @@ def praval_tools_commands(cli):
         assert ["sub"] == [each.value for each in completion.get_completions(["acme"], "")]
         assert ["--level", "--help"] == [each.value for each in completion.get_completions(["acme", "sub"], "--")]
         assert {"list": "refused"} == sys.modules["acme"].log
+
+
+CALLABLE = """
+class Function:
+    __name__ = "function"
+    def __call__(self) -> int:
+        "Return one."
+        return 1
+    def __getattr__(self, name):
+        attempt("attribute")
+        raise AttributeError(name)
+"""
+
+
+class TestFunctions:
+    """Broken promise: code of agents and tools is never the operator's. Objects that are functions were asked by it."""
+
+    def test_of_tools(self, site: Site, host: ToolRegistry) -> None:
+        """What is asked of a function, to call it fast, is asked without rights."""
+        site.install("acme", HEAD + CALLABLE + "function = tool('acme_one', description='Return one.')(Function())\n")
+        loaded(host)
+        sys.modules["acme"].log.clear()
+        host.assign_tool_to_agent("acme_one", "analyst")
+
+        assert 1 == host.execute(ToolCall(None, "acme_one", {}, "analyst")).result
+        assert "done" not in sys.modules["acme"].log.values()
+
+    @pytest.mark.parametrize("declared", [
+        "Agent('helper', function=Function())",
+        "type('Own', (Agent,), {'__setattr__': lambda self, *a: (attempt('set'), object.__setattr__(self, *a))})"
+        "('helper', function=Function())",
+    ])  # fmt: skip
+    def test_of_agents(self, site: Site, host: ToolRegistry, declared: str) -> None:
+        """Nor is an agent that a trusted plugin declares taken over by code of its own that is the operator's."""
+        site.install("acme", HEAD + CALLABLE + f"helper = {declared}\n")
+        loaded(host, config={"plugins": {"acme": {"trust": True}}})
+
+        assert 1 == host.agent("helper")()
+        assert "attribute" in sys.modules["acme"].log
+        assert "done" not in sys.modules["acme"].log.values()

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from praval_tools import Outcome, Tool, ToolCall, ToolExecutionError, ToolRegistry
+from praval_tools import NotOwnerError, Outcome, Tool, ToolCall, ToolExecutionError, ToolRegistry
 from praval_tools.formats import result_message
 
 
@@ -246,6 +246,25 @@ class TestCodeOfValues:
 
         assert "did it" not in attempts
         assert not registry.get_tool("vault").metadata.shared
+
+    def test_code_of_a_value_does_not_become_the_operator(self) -> None:
+        """Nor does it say that it is: what has no rights gets none by `as_operator`."""
+        registry, refusals = ToolRegistry(), list[str]()
+
+        class Values:
+            def tolist(self) -> list[int]:
+                with pytest.raises(NotOwnerError) as caught, registry.as_operator():
+                    registry.share_tool("get")
+                refusals.append(str(caught.value))
+                return [1]
+
+        @registry.tool(owned_by="intern")
+        def get() -> Any:
+            """Get."""
+            return Values()
+
+        assert "[1]" == registry.execute(ToolCall("1", "get", {}, "intern")).for_model()
+        assert all("'tool:get' may not act as the operator" in text for text in refusals) and refusals
 
     def test_errors_of_a_value_are_texts(self) -> None:
         """Code of a value that ends the program is an error of the tool, also for `call_json`."""
