@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from enum import Enum
 from functools import lru_cache
 from types import CoroutineType, GeneratorType, NoneType, TracebackType
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -19,6 +18,9 @@ from praval_tools.errors import JournalError
 from praval_tools.execution.context import FrameScope, activate_frame, make_frame
 from praval_tools.names import describe_error, has_type
 from praval_tools.tools.frames import Settings, await_in_frame
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 T = TypeVar("T")
 
@@ -81,7 +83,7 @@ def _take_value(value: Any, actor: str) -> Any:
     for plain, read in _SCALAR_READERS.items():
         if issubclass(kind, plain):
             return read(value)
-    if issubclass(kind, Future):
+    if _is_future(kind):
         return _take_future(value, actor)
     if issubclass(kind, Awaitable):
         return _await_value(value, actor) if issubclass(kind, CoroutineType) else _PluginAwaitable(value, actor)
@@ -127,7 +129,15 @@ def _take_error(error: BaseException, actor: str) -> JournalError:
     return taken
 
 
+def _is_future(kind: type) -> bool:
+    """Tell whether objects of *kind* are futures; there are none before their module is imported, which takes long."""
+    module: Any = sys.modules.get("concurrent.futures")
+    return module is not None and issubclass(kind, module.Future)
+
+
 def _take_future(future: Future[object], actor: str) -> Future[object]:
+    from concurrent.futures import Future
+
     taken = Future[object]()
 
     def settle(_: object) -> None:
