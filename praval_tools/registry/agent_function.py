@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from praval_tools.errors import InvalidNameError, NotOwnerError
 from praval_tools.execution.context import Frame, FrameScope, activate_frame, make_frame, resolve_caller
-from praval_tools.names import get_plain_type
+from praval_tools.names import get_plain_type, has_type
 from praval_tools.registry.toolset import Toolset
 from praval_tools.schema.signature import read_signature
 from praval_tools.tools.frames import Settings, await_in_frame
@@ -123,7 +123,7 @@ def _wrap_outcome(scope: FrameScope, outcome: object) -> object:
         return drive(scope, [outcome])
     if kind in COMPLETE_TYPES:
         return outcome
-    if type(outcome) is _GeneratorContextManager or type(outcome) is _AsyncGeneratorContextManager:
+    if has_type(outcome, (_GeneratorContextManager, _AsyncGeneratorContextManager)):
         return _wrap_context_manager(scope, outcome)
     asyncio = sys.modules.get("asyncio")
     if asyncio is not None and type(outcome) in (asyncio.Task, asyncio.Future):  # run in the context they were made in
@@ -181,7 +181,8 @@ class _WrappedIterator(_WrappedObject):
 
     def __next__(self) -> object:
         with _activate_scope(self._scope, self._kept_settings):
-            return next(self._value)
+            item = next(self._value)
+        return _wrap_outcome(self._scope, item)
 
 
 class _WrappedAwaitable(_WrappedObject):
@@ -196,7 +197,7 @@ class _WrappedAsyncIterator(_WrappedObject):
     def __anext__(self) -> Coroutine[object, object, object]:
         async def take_item() -> object:
             frame = make_frame(_resolve_scope(self._scope))
-            return await await_in_frame(frame, anext(self._value), self._kept_settings)
+            return _wrap_outcome(self._scope, await await_in_frame(frame, anext(self._value), self._kept_settings))
 
         return take_item()
 
@@ -214,7 +215,7 @@ def _make_wrapper_class(parts: tuple[type[_WrappedObject], ...]) -> type[_Wrappe
 async def _await_in_context(scope: FrameScope, work: list[Awaitable[object]]) -> object:
     awaitable = work.pop()
     try:
-        return await await_in_frame(make_frame(_resolve_scope(scope)), awaitable)
+        return _wrap_outcome(scope, await await_in_frame(make_frame(_resolve_scope(scope)), awaitable))
     finally:
         if isinstance(awaitable, CoroutineType):  # where it may not go on here
             with _activate_cleanup(scope):
@@ -234,9 +235,9 @@ def _drive_generator(
                 try:
                     item = step(value)
                 except StopIteration as end:
-                    return end.value
+                    return _wrap_outcome(scope, end.value)
             try:
-                step, value = generator.send, (yield item)
+                step, value = generator.send, (yield _wrap_outcome(scope, item))
             except GeneratorExit:
                 raise
             except BaseException as error:  # thrown in from outside: the function's to handle
@@ -260,7 +261,7 @@ async def _drive_async_generator(
             except StopAsyncIteration:
                 return
             try:
-                step, value = generator.asend, (yield item)
+                step, value = generator.asend, (yield _wrap_outcome(scope, item))
             except GeneratorExit:
                 raise
             except BaseException as error:  # thrown in from outside: the function's to handle

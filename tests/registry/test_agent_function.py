@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Generator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import wraps
-from itertools import chain
+from itertools import chain, starmap
 from typing import Any
 
 import pytest
@@ -206,6 +206,84 @@ class _Lazy:
         raise StopAsyncIteration
 
 
+def _make_works(look: Callable[[], object]) -> dict[str, Callable[[], Any]]:
+    """Return functions that make work of each kind, each step of which looks who runs."""
+
+    async def wait() -> None:
+        look()
+
+    def iterate() -> Iterator[None]:
+        look()
+        yield
+        look()
+
+    async def stream() -> AsyncIterator[None]:
+        look()
+        yield
+        look()
+
+    return {
+        "coroutine": wait, "generator": iterate, "async generator": stream, "map": lambda: starmap(look, [()]),
+        "manager": contextmanager(iterate), "async manager": asynccontextmanager(stream),
+    }  # fmt: skip
+
+
+def _make_givers(make: Callable[[], Any]) -> dict[str, Callable[[], Any]]:
+    """Return functions of agents that give away what *make* makes, in each way in which that comes late."""
+
+    async def give_async() -> Any:
+        return make()
+
+    async def give_twice() -> Any:
+        return give_async()
+
+    def give_one() -> Iterator[Any]:
+        yield make()
+
+    async def stream_one() -> AsyncIterator[Any]:
+        yield make()
+
+    def give_at_end() -> Generator[None, None, Any]:
+        yield
+        return make()
+
+    return {
+        "async": give_async, "async twice": give_twice, "generator": give_one, "async generator": stream_one,
+        "returned": give_at_end,
+    }  # fmt: skip
+
+
+async def _take_work(given: Any, way: str) -> Any:
+    """Return the work that the function of an agent gives away."""
+    if way == "generator":
+        return next(given)
+    if way == "async generator":
+        return await anext(given)
+    if way == "returned":
+        next(given)
+        with pytest.raises(StopIteration) as end:
+            next(given)
+        return end.value.value
+    work = await given
+    return await work if way == "async twice" else work
+
+
+async def _use_work(work: Any, kind: str) -> None:
+    """Do the work to its end."""
+    if kind == "coroutine":
+        await work
+    elif kind == "async generator":
+        [None async for _ in work]
+    elif kind == "manager":
+        with work:
+            pass
+    elif kind == "async manager":
+        async with work:
+            pass
+    else:
+        list(work)
+
+
 class TestWhatRunsLater:
     @pytest.mark.parametrize("kind", ["map", "chain", "await", "async for", "method"])
     def test_runs_as_the_agent(self, tool_registry: ToolRegistry, kind: str) -> None:
@@ -234,6 +312,25 @@ class TestWhatRunsLater:
         asyncio.run(use(mal()))
 
         assert running and {"mal"} == {getattr(agent, "name", agent) for agent in running}
+
+    @pytest.mark.parametrize("given", ["async", "generator", "async generator", "returned", "async twice"])
+    @pytest.mark.parametrize("kind", ["coroutine", "generator", "async generator", "map", "manager", "async manager"])
+    def test_that_comes_late_runs_as_the_agent(self, tool_registry: ToolRegistry, given: str, kind: str) -> None:
+        """
+        Broken promise: work of an agent that waits goes on as the agent's, in whatever context that is.
+
+        What its function returned at once did; what came out of an `await`, or of a generator, was the operator's.
+        """
+        running: list[object] = []
+        make = _make_works(lambda: running.append(getattr(current_agent(), "name", None)))[kind]
+        mal = Agent("mal", registry=tool_registry, function=_make_givers(make)[given])
+
+        async def use() -> None:
+            await _use_work(await _take_work(mal(), given), kind)
+
+        asyncio.run(use())
+
+        assert running and {"mal"} == set(running)
 
     def test_what_it_is_stays(self, tool_registry: ToolRegistry) -> None:
         """An iterator does not become awaitable by that, keeps its attributes, and a complete value is itself."""
