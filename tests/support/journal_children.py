@@ -84,12 +84,15 @@ def hold(path: str, run: str) -> None:
     store = open_sql_store(path)
     lease = store.open_run(run)
     there, here = os.pipe()
+    is_ready, ready = os.pipe()
     forked = os.fork()
     if not forked:
         os.close(here)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.write(ready, b".")
         os.read(there, 1)  # never comes while the test runs
         signal.pause()
+    os.read(is_ready, 1)  # until then the child has its copy of the lock
     program = subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     _say(os.getpid(), forked, program.pid)
     sys.stdin.readline()
