@@ -28,6 +28,9 @@ _NOT_SENT: Final = (
     httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol, httpx.InvalidURL
 )  # fmt: skip
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
+_UNCLEAR: Final = (301, 302)
+"""Redirects after which a request that changes something may be done, or is to be made elsewhere."""
+
 _UNPROCESSED: Final = (307, 308)
 """Redirects by which a server says that it did nothing with the request."""
 
@@ -101,6 +104,9 @@ class HttpClient:
             is_unchanged &= request.is_safe or answer.status in _UNPROCESSED
             if find_address_problem(target) or not is_same_service(target, origin):
                 raise _make_answer_error(answer, "it redirects to another host, which is not followed", is_unchanged)
+            if answer.status in _UNCLEAR and not request.is_safe and request.method != "GET":
+                text = "it redirects by a status that does not say what came of the request, and is not followed"
+                raise _make_answer_error(answer, text, is_unchanged=False)
             request = _redirect(request, answer.status, target)
         raise _make_answer_error(answer, "it redirects without end", is_unchanged)
 

@@ -130,6 +130,18 @@ class TestCuts:
 
         assert (outcome, 1) == (result.outcome, len(server.requests)), result
 
+    @pytest.mark.parametrize("status", ["301 Moved", "302 Found"])
+    @pytest.mark.parametrize("method", ["post", "put", "delete"])
+    def test_a_redirect_that_says_nothing_of_the_work(
+        self, registry: ToolRegistry, server: RawServer, method: str, status: str
+    ) -> None:
+        """Broken promise: `ok` is what was done; the answer of the GET that came after it says nothing of it."""
+        server.answer = make_answer(b"", "location: /b", status=status)
+        result = call(registry, f"x-{method}", {} if method == "delete" else {"body": 1})
+
+        assert (Outcome.IN_DOUBT, 1) == (result.outcome, len(server.requests)), result
+        assert "redirects by a status that does not say what came of the request" in str(result.error)
+
     def test_a_time_out_ends_the_request(self, server: RawServer) -> None:
         """A service that is silent costs its own call, which is not sent again."""
         server.held = b"POST"
