@@ -13,7 +13,13 @@ from attrs import field, frozen
 from praval_tools.integrations.openapi.errors import DocumentProblem, OpenApiRequestError
 from praval_tools.integrations.openapi.nodes import Node, References, UnresolvedError
 from praval_tools.integrations.openapi.parameters import is_json_type
-from praval_tools.integrations.openapi.schemas import SchemaTable, is_binary, limit_text
+from praval_tools.integrations.openapi.schemas import (
+    SchemaTable,
+    is_binary,
+    iter_members,
+    limit_text,
+    list_member_names,
+)
 from praval_tools.integrations.openapi.shapes import find_shape_problems
 from praval_tools.integrations.openapi.styles import (
     ParameterStyle,
@@ -46,7 +52,7 @@ class Body:
         schema: The schema of the argument.
         is_required: Whether it has to be given.
         links: The names of the schemas that its schema refers to.
-        names: The members of a form that its schema names.
+        names: The members of a form that the document names.
         encodings: How the members of a form are written, where the document says so.
         files: The members of a multipart form that are bytes, given in base64.
         media_types: The content type of each part, where the document says it.
@@ -120,36 +126,19 @@ class BodyReader:
             schema, links, problems = self._table.convert(schema_node)
             self._problems += problems
             if kind in ("form", "multipart"):
-                members = list(self._iter_members(schema_node))
+                members = list(iter_members(self._references, schema_node))
                 names = frozenset(name for name, _ in members)
                 files = frozenset(name for name, member in members if kind == "multipart" and self._is_binary(member))
         if kind in ("form", "multipart") and schema_node.value is None:
             schema = {"type": "object"}
-        encodings, media_types = self._read_encodings(media)
+        encodings, media_types = self._read_encodings(media, schema_node)
         if isinstance(schema, dict):
             schema = {**schema, "description": _describe(node, schema, kind, media_type)}
         return Body(
             media_type="application/json" if "*" in media_type else media_type.partition(";")[0].strip(), kind=kind,
             schema=schema, is_required=node.members.get("required") is True, links=frozenset(links),
-            names=names, encodings=encodings, files=files, media_types=media_types,
+            names=names.union(encodings), encodings=encodings, files=files, media_types=media_types,
         )  # fmt: skip
-
-    def _iter_members(self, schema: Node) -> Iterable[tuple[str, Node]]:
-        """Yield the members of a form."""
-        for part in self._iter_parts(schema, set()):
-            yield from part.get_child("properties").iter_children()
-
-    def _iter_parts(self, schema: Node, seen: set[Node]) -> Iterable[Node]:
-        try:
-            schema = self._references.resolve(schema)
-        except UnresolvedError:
-            return  # reported where it is converted
-        if schema not in seen:
-            seen.add(schema)
-            yield schema
-            for keyword in ("allOf", "anyOf", "oneOf"):
-                for _, part in schema.get_child(keyword).iter_children():
-                    yield from self._iter_parts(part, seen)
 
     def _is_binary(self, node: Node) -> bool:
         """Tell whether a member of a form is bytes, or a list of such."""
@@ -160,8 +149,9 @@ class BodyReader:
             return False
         return is_binary(schema.members) or is_binary(items.members)
 
-    def _read_encodings(self, media: Node) -> tuple[dict[str, ParameterStyle], dict[str, str]]:
+    def _read_encodings(self, media: Node, schema: Node) -> tuple[dict[str, ParameterStyle], dict[str, str]]:
         encodings, media_types = dict[str, ParameterStyle](), dict[str, str]()
+        fields = dict(iter_members(self._references, schema))
         for name, node in media.get_child("encoding").iter_children():
             if shape_problems := list(find_shape_problems(node, "encoding")):
                 self._problems += shape_problems
@@ -174,6 +164,7 @@ class BodyReader:
                 encodings[name] = ParameterStyle(
                     name=name, place="query", style=style, allow_reserved=members.get("allowReserved") is True,
                     explode=style == "form" if explode is None else explode is True,
+                    members=list_member_names(self._references, fields.get(name)),
                 )  # fmt: skip
         return encodings, media_types
 
@@ -208,7 +199,7 @@ def write_body(body: Body, value: object) -> tuple[bytes, str]:
     if not isinstance(value, dict):
         raise OpenApiRequestError("The body is a form: give an object, whose members are its fields.")
     fields = [(name, item) for name, item in value.items() if item is not None]
-    check_names("body", value.keys() - body.names, body.names)
+    check_names("body", value.keys() - body.names, _list_names(body, value))
     if body.kind == "form":
         pairs = [pair for name, item in fields for pair in _write_field(body, value, name, item)]
         return "&".join(f"{name}={text}" for name, text in pairs).encode(), body.media_type
@@ -221,7 +212,16 @@ def _write_field(body: Body, fields: Mapping[str, object], name: str, item: obje
     style = body.encodings.get(name, default)
     if isinstance(item, dict) and style is default:  # as JSON, which is what the specification says
         return write_query_pairs(default, to_compact_json(item))
-    return write_query_pairs(style, item, (body.names | fields.keys()) - {name})
+    return write_query_pairs(style, item, (_list_names(body, fields, name) | fields.keys()) - {name})
+
+
+def _list_names(body: Body, fields: Mapping[str, object], but: str = "") -> set[str]:
+    """Return the names that stand in a form for the fields that its document names, *but* one, and their members."""
+    names = set(body.names - {but})
+    if body.kind == "form":
+        for name, style in body.encodings.items():
+            names |= set() if name == but else style.list_names(fields.get(name))
+    return names
 
 
 _Part = tuple[str, tuple[str | None, bytes, str]]

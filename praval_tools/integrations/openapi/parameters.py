@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 
 from praval_tools.integrations.openapi.errors import DocumentProblem
 from praval_tools.integrations.openapi.nodes import Node, References, UnresolvedError
-from praval_tools.integrations.openapi.schemas import SchemaTable, limit_text
+from praval_tools.integrations.openapi.schemas import SchemaTable, limit_text, list_member_names
 from praval_tools.integrations.openapi.shapes import STYLES, find_shape_problems
 from praval_tools.integrations.openapi.styles import ParameterStyle, Place
 from praval_tools.names import to_wire_name
@@ -134,6 +134,7 @@ class ParameterReader:
         written = ParameterStyle(
             name=name, place=place, style=style, explode=style == "form" if explode is None else explode is True,
             allow_reserved=place == "query" and members.get("allowReserved") is True, is_json=is_json,
+            members=list_member_names(self._references, schema_node),
         )  # fmt: skip
         return _describe(schema, members), links, written
 

@@ -9,7 +9,7 @@ from attrs import field, frozen
 from praval_tools.integrations.openapi.bodies import write_body
 from praval_tools.integrations.openapi.errors import OpenApiRequestError
 from praval_tools.integrations.openapi.operations import Operation
-from praval_tools.integrations.openapi.parameters import BODY_ARGUMENT
+from praval_tools.integrations.openapi.parameters import BODY_ARGUMENT, OperationParameter
 from praval_tools.integrations.openapi.paths import DocumentPaths, PathTemplate
 from praval_tools.integrations.openapi.styles import (
     PATH_STYLES,
@@ -68,7 +68,6 @@ def build_request(
         raise OpenApiRequestError(f"The operation needs the security scheme {access.missing}: {fix}. Nothing was sent.")
     path, query = operation.path, list[tuple[str, str]]()
     headers, cookies = {"Accept": _ACCEPT}, list[tuple[str, str]]()
-    names = _collect_names(operation)
     for parameter in operation.parameters:
         value, style = arguments.get(parameter.argument), parameter.style
         if value is None and not parameter.is_required:
@@ -77,11 +76,11 @@ def build_request(
             has_slashes = style.name in slash_parameters
             path = path.replace(f"{{{style.name}}}", write_path_value(style, value, may_have_slashes=has_slashes))
         elif style.place == "query":
-            query += write_query_pairs(style, value, names["query"] - {style.name})
+            query += write_query_pairs(style, value, _collect_other_names(operation, parameter, arguments))
         elif style.place == "header":
             headers[style.name] = write_header(style, value)
         else:
-            cookies += write_cookies(style, value, names["cookie"] - {style.name})
+            cookies += write_cookies(style, value, _collect_other_names(operation, parameter, arguments))
     if operation.path != path:
         _check_path(operation, path, paths)
     content = _add_body(operation, arguments, headers)
@@ -108,16 +107,16 @@ def _check_path(operation: Operation, path: str, paths: DocumentPaths) -> None:
     paths.check(operation.method, PathTemplate.parse(operation.path, prefixes), path)
 
 
-def _collect_names(operation: Operation) -> dict[str, set[str]]:
-    """Return the names that stand for something in queries and cookies."""
-    names: dict[str, set[str]] = {"query": set(), "cookie": set()}
-    for parameter in operation.parameters:
-        if parameter.style.place in names:
-            names[parameter.style.place].add(parameter.style.name)
-    for credential in operation.access.credentials:
-        if credential.kind in names:
-            names[credential.kind].add(credential.name)
-    return names
+def _collect_other_names(
+    operation: Operation, parameter: OperationParameter, arguments: Mapping[str, object]
+) -> set[str]:
+    """Return the names that stand for something else than *parameter* in its place, a query or cookies."""
+    place = parameter.style.place
+    names = {credential.name for credential in operation.access.credentials if credential.kind == place}
+    for other in operation.parameters:
+        if other.style.place == place and other is not parameter:
+            names |= other.style.list_names(arguments.get(other.argument))
+    return names - {parameter.style.name}
 
 
 def _add_body(operation: Operation, arguments: Mapping[str, object], headers: dict[str, str]) -> bytes | None:

@@ -198,6 +198,27 @@ def _describe_default(converted: JsonSchema, value: object) -> None:
         converted["description"] = f"{description} Default: {text}.".lstrip()
 
 
+def iter_members(references: References, schema: Node) -> Iterator[tuple[str, Node]]:
+    """Yield the members that a schema names, itself and by what it refers to or is put together from."""
+    waiting, seen = [schema], set[Node]()
+    while waiting:
+        try:
+            part = references.resolve(waiting.pop())
+        except UnresolvedError:
+            continue  # reported where it is converted
+        if part not in seen:
+            seen.add(part)
+            yield from part.get_child("properties").iter_children()
+            waiting += [
+                node for keyword in ("allOf", "anyOf", "oneOf") for _, node in part.get_child(keyword).iter_children()
+            ]
+
+
+def list_member_names(references: References, schema: Node | None) -> frozenset[str]:
+    """Return the names of the members that a schema names; None has none."""
+    return frozenset() if schema is None else frozenset(name for name, _ in iter_members(references, schema))
+
+
 def is_binary(schema: Mapping[str, object]) -> bool:
     """Tell whether a schema of a text means bytes, which arguments have in base64."""
     if schema.get("format") == "binary":

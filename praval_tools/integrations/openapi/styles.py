@@ -37,6 +37,7 @@ class ParameterStyle:
         explode: Each item and member is written as a parameter of its own.
         allow_reserved: Reserved characters stay as they are, as far as they stay in their place.
         is_json: It is JSON text, whatever the style.
+        members: The names of the members that its schema names.
     """
 
     name: str
@@ -45,6 +46,13 @@ class ParameterStyle:
     explode: bool
     allow_reserved: bool = False
     is_json: bool = False
+    members: frozenset[str] = frozenset()
+
+    def list_names(self, value: object) -> set[str]:
+        """Return the names that stand in a query or a form for *value*, and for what else may be given of it."""
+        if self.is_json or self.style != "form" or not self.explode:
+            return {self.name}
+        return {self.name, *self.members, *(value if isinstance(value, dict) else ())}
 
 
 def to_text(value: object) -> str:
@@ -141,7 +149,7 @@ def write_query_pairs(style: ParameterStyle, value: object, taken: Iterable[str]
         style: How it is written.
         value: The value.
         taken: The names that stand for something else: the keys of an object that is written as pairs are not among
-            them.
+            them. Nor is a key that its schema does not name read as one that it names.
 
     Raises:
         OpenApiRequestError: A key is the name of something else, a text would be read as several, or nothing would be
@@ -152,6 +160,8 @@ def write_query_pairs(style: ParameterStyle, value: object, taken: Iterable[str]
     if style.is_json:
         return [(name, encode(to_compact_json(value)))]
     check_not_empty(style.name, value)
+    if isinstance(value, dict) and style.style in ("form", "deepObject"):
+        check_names(style.name, value.keys() - style.members, style.members)
     if style.style == "deepObject" and isinstance(value, dict | list):
         pairs = list(_iter_deep(style.name, value))
         check_names(style.name, [name for name, _ in pairs], taken)
@@ -216,7 +226,8 @@ def check_names(owner: str, names: Iterable[str], taken: Iterable[str]) -> None:
     for name in names:
         steps = _split_name(name)
         if any(steps[: len(other)] == other[: len(steps)] for other in known if steps and other):
-            raise OpenApiRequestError(f"The key {shorten_repr(name)} of {owner!r} is the name of another parameter.")
+            text = f"The key {shorten_repr(name)} of {owner!r} is the name of another parameter"
+            raise OpenApiRequestError(f"{text}, or of a member of one.")
 
 
 def _split_name(name: str) -> list[str]:

@@ -33,7 +33,9 @@ FIELDS = {"type": "object", "properties": {"amount": LIMITED, "meta": {"type": "
 def send(service: tuple[Recorder, str], arguments: Any, *parameters: Any, **members: Any) -> tuple[Outcome, int]:
     """Call an operation with *parameters*; return how that ended, and how many requests were sent."""
     recorder, url = service
-    document = make_document({"/a": {"post": make_operation("op", *parameters, **members)}}, server=url)
+    components = members.pop("components", {})
+    operation = make_operation("op", *parameters, **members)
+    document = make_document({"/a": {"post": operation}}, server=url, components=components)
     before = len(recorder.requests)
     with ToolRegistry() as registry:
         registry.register_openapi(document, namespace="x", owned_by=OPERATOR)
@@ -73,6 +75,61 @@ def test_members_are_no_other_parameter(service: tuple[Recorder, str]) -> None:
 
     assert REFUSED == send(service, {"f": {"limit": 1000}}, *parameters)
     assert SENT == send(service, {"f": {"offset": 1000}}, *parameters)
+
+
+PAGE = {"type": "object", "properties": {"limit": LIMITED}}
+
+
+def make_objects(place: str, schema: Any = PAGE) -> list[Any]:
+    """Return parameters with two objects whose members are parameters on the wire; the second is free."""
+    return [make_parameter("page", place, schema=schema), make_parameter("filter", place, schema=FREE, style="form")]
+
+
+def make_form(schema: Any = PAGE) -> dict[str, Any]:
+    """Return the body of a form with the same two objects."""
+    encoding = {name: {"style": "form", "explode": True} for name in ("page", "filter")}
+    return make_body({"type": "object", "properties": {"page": schema, "filter": FREE}}, FORM, encoding=encoding)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"filter": {"limit": 1000}},
+        {"filter": {"LIMIT": 1000}},
+        {"filter": {"limit[]": 1000}},
+        {"page": {"limit": 5}, "filter": {"limit": 1000}},
+        {"page": {"x": 5}, "filter": {"x": 1000}},
+        {"page": {"limit": 5, "LIMIT": 1000}},
+        {"page": {"limit": 5, "limit[]": 1000}},
+    ],
+)
+@pytest.mark.parametrize("schema", [PAGE, {"allOf": [{"$ref": "#/components/schemas/Page"}]}])
+def test_members_of_two_objects_stay_apart(service: tuple[Recorder, str], value: Any, schema: Any) -> None:
+    """A free key is not read as the member of another object, whose bounds it would escape, nor as one of its own."""
+    components = {"schemas": {"Page": PAGE}}
+    fine = {"page": {"limit": 5, "x": 1}, "filter": {"y": 1000}}
+    for place in ("query", "cookie"):
+        parameters = make_objects(place, schema)
+        assert REFUSED == send(service, value, *parameters, components=components)
+        assert SENT == send(service, fine, *parameters, components=components)
+    body = make_form(schema)
+    assert REFUSED == send(service, {"body": value}, requestBody=body, components=components)
+    assert SENT == send(service, {"body": {**fine, "z": 1}}, requestBody=body, components=components)
+
+
+def test_a_field_is_no_member_of_another(service: tuple[Recorder, str]) -> None:
+    """A field that the document does not name is not read as a member of one that it names."""
+    assert REFUSED == send(service, {"body": {"limit": 1000}}, requestBody=make_form())
+    assert REFUSED == send(service, {"body": {"x": 1000, "filter": {"x": 1}}}, requestBody=make_form())
+
+
+@pytest.mark.parametrize("key", ["LIMIT", " limit", "limit.x"])
+def test_keys_are_no_member_of_the_same_object(service: tuple[Recorder, str], key: str) -> None:
+    """Of an object that is written with its name, too."""
+    parameter = make_parameter("page", style="deepObject", explode=True, schema=PAGE)
+
+    assert REFUSED == send(service, {"page": {"limit": 5, key: 1000}}, parameter)
+    assert SENT == send(service, {"page": {"limit": 5, "offset": 1000}}, parameter)
 
 
 @pytest.mark.parametrize(
