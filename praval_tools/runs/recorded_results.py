@@ -9,6 +9,7 @@ import msgspec
 from praval_tools.errors import Problem, ToolArgumentsError, ToolInDoubtError
 from praval_tools.execution.failures import restore_execution_error
 from praval_tools.journal.codec import build_body_decoder
+from praval_tools.journal.events import EventType
 from praval_tools.journal.replay import ReplayEntry, decode_body
 from praval_tools.names import format_count
 from praval_tools.runs.call_records import DecisionFields
@@ -27,6 +28,7 @@ class _RecordedStart(msgspec.Struct, gc=False):
 
 
 class _RecordedEnd(msgspec.Struct, gc=False):
+    type: EventType
     outcome: Outcome
     v: int = 0
     result: object = None
@@ -34,7 +36,7 @@ class _RecordedEnd(msgspec.Struct, gc=False):
     error_type: str | None = None
     error_base: str | None = None
     latency_ms: float | None = None
-    attempts: int = 0
+    attempts: int | None = None
     decision: DecisionFields | None = None
     problems: tuple[Problem, ...] = ()
     union_members: tuple[str, ...] = ()
@@ -68,7 +70,9 @@ def build_replayed_result(
         raise AssertionError("a call that ended has a record of that")
     end = decode_body(entry.end, _decode_end)
     start = _decode_start(entry.start.body) if entry.start is not None else _RecordedStart()
-    outcome, value = end.outcome, None
+    outcome, value, attempts = end.outcome, None, end.attempts
+    if attempts is None:  # as most are: it is the default of its event
+        attempts = 0 if end.type is EventType.CALL_REFUSED else 1
     if outcome is Outcome.OK:
         value = unpack_value(end.result)
         if tool is not None and tool.implementation.is_compilable:
@@ -79,7 +83,7 @@ def build_replayed_result(
                 pass
     return ToolResult(
         call_id, entry.tool, entry.agent, outcome, value, end.error, end.error_type, end.latency_ms,
-        end.attempts, start.repairs, True, _rebuild_decision(entry, outcome, end.decision or start.decision),
+        attempts, start.repairs, True, _rebuild_decision(entry, outcome, end.decision or start.decision),
         _rebuild_exception(entry, outcome, end), max_size if outcome is Outcome.OK else None,
     )  # fmt: skip
 

@@ -236,6 +236,18 @@ class TestResults:
         assert [1, 2, 3] == [event.attempt for event in rig.events(AgentToolCall)]
         assert [3] == [event.attempts for event in rig.events(AgentToolResult)]
 
+    @pytest.mark.parametrize(
+        ("tool", "attempts"), [("flaky", 3), ("broken", 1), ("odd", 1), ("outer", 1), ("add", 0), ("nope", 0)]
+    )
+    def test_a_replay_says_how_often_a_tool_was_entered(self, rig: JournaledRig, tool: str, attempts: int) -> None:
+        """As the result of the call itself did, once as well as several times, and never for a refusal."""
+        results = []
+        for _ in range(2):
+            with rig.registry.run("r"):
+                results.append(rig.call(tool))
+
+        assert [(attempts, False), (attempts, True)] == [(one.attempts, one.replayed) for one in results]
+
     def test_masked_errors(self, tmp_path: Path) -> None:
         """The id in the message for the model is found in the journal, beside the tool's own message."""
         for driver in ("sync", "async"):
