@@ -48,7 +48,7 @@ class ModelLog:
     def __init__(self, recorder: Recorder, run: OpenRun, principal: Principal) -> None:
         self._recorder, self._run = recorder, run
         self._parent_id = find_parent_id(recorder.runtime, run)
-        self._agent, self._principal = principal.agent, principal.delegation_digest
+        self._agent, self._chain, self._principal = principal.agent, principal.chain, principal.delegation_digest
         self._clock, self._store = recorder.runtime.clock, recorder.store
         self._redactor = recorder.redactor
         self._replies: dict[int, ModelReplied] = {}
@@ -150,7 +150,7 @@ class ModelLog:
         if event is None or not isinstance(event.reply, dict):
             return None
         reply = event.reply
-        if event.masked and not all(self._is_done(self.build_call_id(step, call["id"])) for call in reply["calls"]):
+        if event.masked and not all(self._is_done(step, call) for call in reply["calls"]):
             return None  # the journal lacks a secret without which a call cannot be made
         return reply
 
@@ -205,9 +205,14 @@ class ModelLog:
         max_size = None if tool is None else self._recorder.runtime.get_max_result_size(tool)
         return build_replayed_result(entry, call.tool_call_id, tool, max_size)
 
-    def _is_done(self, call_id: str) -> bool:
-        entry = self._run.recording.entries.get(call_id)
-        return entry is not None and entry.status == "done"
+    def _is_done(self, step: int, call: dict[str, Any]) -> bool:
+        """Tell whether *call* of a recorded reply is done; another principal's, or of another tool, may have its id."""
+        entry = self._run.recording.entries.get(self.build_call_id(step, call["id"]))
+        if entry is None or entry.status != "done":
+            return False
+        caller = entry.agent, entry.chain, entry.tool
+        # release 0.1 recorded the chain alone
+        return caller == (self._agent, self._chain, call["name"]) and entry.principal in (self._principal, "")
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
 

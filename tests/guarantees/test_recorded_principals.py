@@ -6,15 +6,26 @@ import sqlite3
 from collections.abc import Iterator
 from contextvars import Context, copy_context
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
-from praval_tools import Agent, Outcome, ReplayMismatchError, ToolCall, ToolRegistry, ToolResult
+from praval_tools import (
+    Agent,
+    Outcome,
+    ReplayMismatchError,
+    Secret,
+    ToolCall,
+    ToolRegistry,
+    ToolResult,
+    current_call,
+)
 from praval_tools.loop import ToolLoop
 from praval_tools.testing import fake_model
 
 pytestmark = pytest.mark.usefixtures("recording_path")
+
+CARD = "4111-1111-1111-1111"
 
 
 class Bank:
@@ -239,3 +250,31 @@ class TestLoops:
         assert "Done." == caller.call("work")
         (began,) = bank.registry.journal.read(type="loop_began")  # type: ignore[union-attr]
         assert caller.delegate("boss").principal.delegation_digest == began.event.principal  # type: ignore[union-attr]
+
+    def test_with_secrets_find_their_own_calls(self, bank: Bank) -> None:
+        """A resumed loop whose recorded reply lacks a secret takes no result that another call has under its id."""
+
+        def declare(registry: ToolRegistry) -> None:
+            @registry.tool("note", owned_by="clerk")
+            @registry.tool("send", owned_by="boss")
+            def note(card: Annotated[str, Secret]) -> str:
+                """Note a card."""
+                return "noted"
+
+            @registry.tool("peek", owned_by="boss")
+            def peek() -> None:
+                """Make a call under the id of one that the model makes later."""
+                call = current_call()
+                assert call is not None and call.tool_call_id is not None
+                loop_id, _, name = call.tool_call_id.split(".")
+                registry.execute(ToolCall(f"{loop_id}.2.{name}", "note", {"card": CARD}, "clerk", call.run_id))
+
+        declare(bank.registry)
+        replies = ToolCall("c", "peek", {}), ToolCall("c", "send", {"card": CARD})
+        with pytest.raises(ReplayMismatchError, match="by 'clerk'"):
+            ToolLoop(bank.boss, fake_model(*replies)).run("Go.", "R")
+        bank.restart()
+        declare(bank.registry)
+        again = ToolLoop(bank.boss, fake_model("I ask again.")).run("Go.", "R")
+        assert ["peek"] == [result.name for result in again.results]
+        assert "I ask again." == again.text
