@@ -9,6 +9,7 @@ import msgspec
 
 from praval_tools.access.records import ToolRecord
 from praval_tools.names import shorten_repr
+from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.implementation import ToolImplementation
 from praval_tools.tools.metadata import RiskLevel, Safety, ToolMetadata
 
@@ -90,7 +91,8 @@ def _describe_parameters(implementation: ToolImplementation) -> dict[str, tuple[
     """Return the type of each parameter as text, and whether it is required; nothing is compiled for it."""
     schema = implementation.supplied_schema
     if schema is None:
-        described = implementation.signature.describe_parameters().items()
+        with activate_tool_frame(implementation.name):  # classes in its hints may have code of their own
+            described = implementation.signature.describe_parameters().items()
         return {name: (parameter["type"], parameter["required"]) for name, parameter in described}
     required = schema.get("required", ())
     return {

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from praval_tools.names import format_count
+from praval_tools.names import format_count, to_plain_scalar, to_plain_text
 from praval_tools.schema.json_values import to_canonical_json
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.type_handler import Mismatch
@@ -76,7 +76,7 @@ def read_constraints(metadata: Iterable[Any]) -> Constraints:
     for item in _flatten_metadata(metadata):
         text = item if type(item) is str else getattr(item, "documentation", None) or _get_pydantic_description(item)
         if isinstance(text, str):
-            description = description or text
+            description = description or to_plain_text(text)
         if isinstance(item, re.Pattern):
             _add_constraint(values, "pattern", item, problems)
             continue
@@ -130,9 +130,10 @@ def _add_constraint(values: dict[str, Any], name: str, value: Any, problems: lis
 def _read_bound(value: Any) -> int | float:
     if isinstance(value, Decimal):
         value = int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    plain = to_plain_scalar(value)
+    if isinstance(plain, bool) or not isinstance(plain, int | float) or not math.isfinite(plain):
         raise ValueError(f"a bound of {value!r} has no JSON Schema form; bounds are finite numbers")
-    return value
+    return plain
 
 
 def _read_step(value: Any) -> int | float:
@@ -156,7 +157,7 @@ def _read_pattern(value: Any) -> str:
         compile_cached_validator(to_canonical_json({"pattern": value}))
     except ValueError as error:
         raise ValueError(f"the pattern {value!r} is not a regular expression of JSON Schema: {error}") from None
-    return str(value)
+    return to_plain_text(value)
 
 
 _READERS: Final[dict[str, Callable[[Any], Any]]] = {

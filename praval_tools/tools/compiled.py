@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from types import FunctionType, MethodType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -36,6 +37,20 @@ Arguments: TypeAlias = dict[str, Any]
 
 _ENCODE_JSON: Final = msgspec.json.Encoder().encode
 
+T = TypeVar("T")
+
+
+class compiled_property(first_use_property[T]):
+    """A part that is compiled on first use, by whoever that is: classes in hints, which may run code, get no rights."""
+
+    def __init__(self, compile_part: Callable[[Any], T]) -> None:
+        @wraps(compile_part)
+        def compile_without_rights(compiled: object) -> T:
+            with activate_tool_frame("schema"):
+                return compile_part(compiled)
+
+        super().__init__(compile_without_rights)
+
 
 class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
     """
@@ -59,34 +74,32 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
     def _encoder(self) -> Encoder:
         return Encoder()
 
-    @first_use_property
+    @compiled_property
     def _result_hint(self) -> Any:
         returns = self.signature.returns
         return list if self.signature.is_generator and returns is Any else unwrap_return_hint(returns)
 
-    @first_use_property
+    @compiled_property
     def parameters_schema(self) -> JsonSchema:
         """The JSON Schema of the arguments; not to be changed."""
         builder = JsonSchemaBuilder(self._encoder, self._decoder)
-        with activate_tool_frame("schema"):  # classes may write their schemas by code of their own
-            return build_parameters_schema(builder, self.signature, extract_parameter_descriptions(self.doc))
+        return build_parameters_schema(builder, self.signature, extract_parameter_descriptions(self.doc))
 
     @first_use_property
     def validator(self) -> Validator:
         """The validator of the arguments."""
         return Validator(self.parameters_schema)
 
-    @first_use_property
+    @compiled_property
     def result_schema(self) -> JsonSchema | None:
         """The JSON Schema of the result; None where it may be anything, or content blocks, which are not JSON."""
         return None if has_content(self._result_hint) else self._build_schema(self._result_hint, True) or None
 
     def _build_schema(self, hint: object, describes_results: bool = False) -> JsonSchema:
         builder = JsonSchemaBuilder(self._encoder, self._decoder, describes_results=describes_results)
-        with activate_tool_frame("schema"):
-            return builder.finish(builder.build(hint))
+        return builder.finish(builder.build(hint))
 
-    @first_use_property
+    @compiled_property
     def _decode_hooks(self) -> dict[str, ValueHook]:
         """The hook of each parameter that a model sees, that of `**kwargs` under `**`."""
         return {
@@ -153,14 +166,15 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
             Unencodable: Another value has none.
         """
         read: Arguments = {}
-        for name, value in values.items():
-            if name in self._context_names:
-                continue
-            try:
-                read[name] = self._reader.read(value)
-            except Unencodable as error:
-                if value is not self._defaults.get(name, NOTHING):
-                    raise error.prepend_step(name) from None
+        with activate_tool_frame("arguments"):  # members of enums are found by code of their classes
+            for name, value in values.items():
+                if name in self._context_names:
+                    continue
+                try:
+                    read[name] = self._reader.read(value)
+                except Unencodable as error:
+                    if value is not self._defaults.get(name, NOTHING):
+                        raise error.prepend_step(name) from None
         return read
 
     def try_encode_argument(self, name: str, value: object) -> object:
@@ -186,7 +200,7 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
             return True
         return written == read
 
-    @first_use_property
+    @compiled_property
     def _member_hooks(self) -> dict[str, EncodeHook]:
         """For each parameter with a union whose members write alike, what writes its values with their members."""
         schema, encoder = self.parameters_schema, Encoder(reads_models=True, marks_members=True)
@@ -196,7 +210,7 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
             if parameter.kind == "normal" and has_ambiguous_union(schema["properties"][parameter.name], schema)
         }
 
-    @first_use_property
+    @compiled_property
     def _encode_hooks(self) -> dict[str, EncodeHook]:
         parameters = [parameter for parameter in self.signature.parameters if parameter.kind == "normal"]
         encoder = Encoder(reads_models=True)
@@ -214,7 +228,7 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
     def _reader(self) -> ValueReader:
         return ValueReader()
 
-    @first_use_property
+    @compiled_property
     def _result_decode_hook(self) -> ValueHook:
         return self._make_decode_hook(self._result_hint, DecodeHooks(reads_results=True))
 
@@ -238,7 +252,7 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
             raise Mismatch("is not what was recorded")
         return value
 
-    @first_use_property
+    @compiled_property
     def _result_encode_hook(self) -> EncodeHook:
         encode = self._encoder.get_hook(self._result_hint)
         return with_union_results(encode) if self._may_contain_itself(self._result_hint) else encode
@@ -260,11 +274,11 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
                 raise declared from None
             return plain
 
-    @first_use_property
+    @compiled_property
     def _has_ambiguous_result(self) -> bool:
         return has_ambiguous_union(self.result_schema, self.result_schema)
 
-    @first_use_property
+    @compiled_property
     def _result_member_hook(self) -> EncodeHook:
         encode = Encoder(marks_members=True).get_hook(self._result_hint)
         return with_union_results(encode) if self._may_contain_itself(self._result_hint) else encode
@@ -278,7 +292,7 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
         except Exception:  # the seam to the classes of the program: of another type than declared, or in a set
             return ()
 
-    @first_use_property
+    @compiled_property
     def encode_result_text(self) -> Callable[[object], bytes]:
         """
         Turns what the function returned into JSON text, in its declared form.
@@ -300,13 +314,13 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
 
         return encode_result_text
 
-    @first_use_property
+    @compiled_property
     def fast_path_code(self) -> FastPathBody:
         """The code of the fast path."""
         plain = isinstance(self.function, FunctionType | MethodType) and not hasattr(self.function, "__wrapped__")
         return generate_fast_path_body(self.signature, self._make_fast_path_decode_hook, by_name=not plain)
 
-    @first_use_property
+    @compiled_property
     def keyword_fast_path_code(self) -> FastPathBody:
         """The same, with a call that names every argument."""
         return generate_fast_path_body(self.signature, self._make_fast_path_decode_hook, by_name=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -353,7 +354,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
         defaults: Arguments = {}
         for parameter in self.signature.parameters:
             if parameter.kind == "normal" and parameter.default is not NOTHING:
-                with suppress(Unencodable):
+                with suppress(Unencodable), activate_tool_frame(self.name):
                     defaults[parameter.name] = ValueReader().read(parameter.default)
         return defaults
 
@@ -406,3 +407,9 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
             if parameter.kind == "context" and (hint := find_deps_hint(parameter.hint)) is not None:
                 return hint
         return None
+
+
+def inspect_function(implementation: ToolImplementation) -> inspect.Signature:
+    """Return what Python says of the parameters of the function."""
+    with activate_tool_frame(implementation.name):  # it may be an object whose attributes are computed
+        return inspect.signature(implementation.function)

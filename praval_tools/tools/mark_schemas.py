@@ -30,9 +30,9 @@ def build_mark_schemas(implementation: ToolImplementation) -> list[JsonSchema]:
         return [{"type": "object", "additionalProperties": _SECRET}]
     known: JsonSchema = {item.name: {} for item in signature.parameters if item.kind != "extra"}
     takes_others = len(known) < len(signature.parameters)
-    for parameter in signature.parameters:
-        if parameter.kind == "context" or not contains_secret_mark(parameter.hint):
-            continue
+    with activate_tool_frame(implementation.name):  # classes may write their schemas by code of their own
+        marked = [item for item in signature.parameters if item.kind != "context" and contains_secret_mark(item.hint)]
+    for parameter in marked:
         schema = _build_schema(implementation.name, parameter.hint)
         definitions = {"$defs": schema.pop("$defs")} if "$defs" in schema else {}
         is_extra = parameter.kind == "extra"
@@ -46,7 +46,7 @@ def _build_schema(tool: str, hint: Hint) -> JsonSchema:
     """Return the schema of a marked hint; that of a secret where it has no JSON form, or is unresolved."""
     builder = JsonSchemaBuilder(Encoder(), DecodeHooks())
     try:
-        with activate_tool_frame(tool):  # classes may write their schemas by code of their own
+        with activate_tool_frame(tool):
             schema = dict(builder.finish(builder.build(hint)))
     except Exception:  # the seam to hints that no tool could take; a supplied schema needs none of them
         return dict(_SECRET)

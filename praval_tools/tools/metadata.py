@@ -206,16 +206,16 @@ class ToolMetadata:
     @property
     def parameters(self) -> dict[str, Any]:
         """Each parameter's type, whether it is required, and its default."""
-        if self._parameters is not None:
-            return _copy_mapping(self._parameters)  # type: ignore[no-any-return]
-        return self._signature.describe_parameters() if self._signature is not None else {}
+        given, own = self._parameters, self._signature
+        with activate_tool_frame("(metadata)"):  # classes in its hints may have code of their own
+            return dict(_copy_mapping(given if given is not None else own.describe_parameters() if own else {}))
 
     @property
     def return_type(self) -> str:
         """The return hint as Python text."""
-        if self._return_type is not None:
-            return self._return_type
-        return self._signature.format_return_hint() if self._signature is not None else "Any"
+        given, signature = self._return_type, self._signature
+        with activate_tool_frame("(metadata)"):
+            return given if given is not None else signature.format_return_hint() if signature else "Any"
 
     @property
     def is_async(self) -> bool:

@@ -25,7 +25,7 @@ from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.signature import Signature, read_signature
 from praval_tools.schema.supplied_schema import check_supplied_schema
 from praval_tools.tools.context import NO_DEPS, ToolContext, choose_deps
-from praval_tools.tools.implementation import ToolDefinition, ToolImplementation
+from praval_tools.tools.implementation import ToolDefinition, ToolImplementation, inspect_function
 from praval_tools.tools.metadata import ToolMetadata, describe_unknown_fields
 from praval_tools.tools.return_values import complete_awaited, complete_value
 from praval_tools.tools.source import DeclarationSite, find_declaration_site
@@ -210,7 +210,7 @@ class Tool(Generic[P, R]):
     @property
     def signature(self) -> inspect.Signature:
         """The function's `inspect.Signature`."""
-        return inspect.signature(self.implementation.function)
+        return inspect_function(self.implementation)
 
     @property
     def is_async(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, MutableMapping, ValuesView
 from typing import Any, Final
 
@@ -107,7 +106,7 @@ class AgentTools:
         self, name: str, wire_name: str, tool: AnyTool | None, is_async: bool | None, approval: PersonApproval | None
     ) -> Callable[..., Any]:
         agent, is_async_tool = self.agent, tool is not None and tool.is_async
-        signature = None if tool is None else inspect.signature(tool.function)
+        signature = None if tool is None else tool.signature
         if is_async is None:  # an entry of `agent.tools`: values and exceptions, as of any function
             return build_entry_function(
                 wire_name,
