@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Gene
 from contextlib import _AsyncGeneratorContextManager, _GeneratorContextManager
 from functools import lru_cache, partial
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from praval_tools.errors import InvalidNameError, NotOwnerError
 from praval_tools.execution.context import Frame, FrameScope, activate_frame, make_frame, resolve_caller
@@ -17,6 +17,11 @@ from praval_tools.registry.toolset import Toolset
 from praval_tools.schema.signature import read_signature
 from praval_tools.tools.frames import Settings, await_in_frame
 from praval_tools.tools.return_values import COMPLETE_TYPES
+
+if TYPE_CHECKING:
+    from asyncio import Future
+
+_MANAGERS: Final = (_GeneratorContextManager, _AsyncGeneratorContextManager)
 
 
 class AgentFunction:
@@ -123,14 +128,28 @@ def _wrap_outcome(scope: FrameScope, outcome: object) -> object:
         return drive(scope, [outcome])
     if kind in COMPLETE_TYPES:
         return outcome
-    if has_type(outcome, (_GeneratorContextManager, _AsyncGeneratorContextManager)):
+    if has_type(outcome, _MANAGERS):
         return _wrap_context_manager(scope, outcome)
     asyncio = sys.modules.get("asyncio")
     if asyncio is not None and type(outcome) in (asyncio.Task, asyncio.Future):  # run in the context they were made in
-        return outcome
+        return _wrap_future(scope, cast("Future[object]", outcome))
     with activate_frame(make_frame(scope)):  # the class may be the agent's, and its metaclass too
         parts = tuple(part for name, part in _WRAPPER_PARTS.items() if hasattr(type(outcome), name))
     return _make_wrapper_class(parts)(scope, outcome) if parts else outcome
+
+
+def _wrap_future(scope: FrameScope, future: Future[object]) -> object:
+    """Return a task or future with the value of *future*, wrapped; *future* itself where that need not be."""
+    if not future.done():
+        return future.get_loop().create_task(_await_in_context(scope, [future]))
+    if future.cancelled() or future.exception() is not None:
+        return future
+    wrapped = _wrap_outcome(scope, value := future.result())
+    if wrapped is value:
+        return future
+    taken = future.get_loop().create_future()
+    taken.set_result(wrapped)
+    return taken
 
 
 def _wrap_context_manager(scope: FrameScope, manager: object) -> object:
@@ -157,7 +176,10 @@ class _WrappedObject:
     def __getattr__(self, name: str) -> object:
         with _activate_scope(self._scope):
             attribute = getattr(self._value, name)
-            return partial(self._call, attribute) if callable(attribute) else attribute
+            is_function = callable(attribute)
+        wrapped = _wrap_outcome(_resolve_scope(self._scope), attribute)
+        is_wrapped = wrapped is not attribute or has_type(attribute, _MANAGERS)
+        return partial(self._call, attribute) if is_function and not is_wrapped else wrapped
 
     def __repr__(self) -> str:
         return str(self._call(repr, self._value))

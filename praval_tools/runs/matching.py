@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from praval_tools.errors import ReplayMismatchError, ToolUsageError
 from praval_tools.execution.call_progress import CallProgress
-from praval_tools.execution.context import ensure_call, find_current_call, iter_active_calls
+from praval_tools.execution.context import ensure_call, find_current_call, get_current_principal, iter_active_calls
 from praval_tools.execution.effects import WaitForCall
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.replay import NO_PRINCIPAL, ReplayEntry, ReplayQuery, compute_digest
@@ -68,7 +68,7 @@ class CallMatcher:
             call.name if call_records.is_encodable_text(call.name) else shorten_repr(call.name),
             call.on_behalf_of,
             get_principal_text(progress),
-            find_parent_id(self._runtime, run) or call.parent_id,
+            find_parent_id(self._runtime, run) or get_given_parent_id(call),
             clean,
             digest,
             "" if given_digest == digest else given_digest,
@@ -112,8 +112,13 @@ def get_principal_text(progress: CallProgress) -> str:
 
 def with_parent_id(call: ToolCall) -> ToolCall:
     """Return *call* with the id of the call inside which it is made."""
-    parent = get_parent_id()
-    return call if parent is None or parent == call.parent_id else replace(call, parent_id=parent)
+    parent = get_parent_id() or get_given_parent_id(call)
+    return call if parent == call.parent_id else replace(call, parent_id=parent)
+
+
+def get_given_parent_id(call: ToolCall) -> str | None:
+    """Return the parent that *call* names, which counts where the operator makes it."""
+    return call.parent_id if get_current_principal() is None else None
 
 
 def find_parent_id(runtime: Runtime, run: OpenRun) -> str | None:

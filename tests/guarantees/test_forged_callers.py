@@ -229,6 +229,24 @@ class TestCalls:
             registry.execute(ToolCall("outer", "relay", {}, "free"))
         assert ["outer"] == seen == [event.parent_id for event in list_events(registry, AgentToolCall)]
 
+    @pytest.mark.parametrize("in_run", [False, True])
+    def test_outside_of_calls_belong_to_none(self, registry: ToolRegistry, in_run: bool) -> None:
+        """Broken promise: the function of an agent said of which call its own was recorded as a part."""
+
+        registry.tool("look", shared=True, description="Look.")(lambda: None)
+
+        def forge() -> None:
+            registry.execute(ToolCall("mal's", "look", {}, "mal", parent_id="the boss's"))
+
+        forger = Agent("mal", registry=registry, function=forge)
+        with registry.run("R") if in_run else suppress():
+            forger()
+            registry.execute(ToolCall("boss's", "look", {}, "boss", parent_id="given by the host"))
+
+        events = [entry.event for entry in registry.journal.read(tool="look")]
+        parents = {event.tool_call_id: event.parent_id for event in events if isinstance(event, AgentToolCall)}
+        assert {"mal's": None, "boss's": "given by the host"} == parents
+
     def test_name_one_agent(self, registry: ToolRegistry) -> None:
         """A call that names another agent each time is made, answered and recorded as that of one."""
         registry.block("pay", "worker")

@@ -247,9 +247,27 @@ def _make_givers(make: Callable[[], Any]) -> dict[str, Callable[[], Any]]:
         yield
         return make()
 
+    def give_task() -> Any:
+        return asyncio.get_running_loop().create_task(give_async())
+
+    def give_future() -> Any:
+        future = asyncio.get_running_loop().create_future()
+        future.set_result(make())
+        return future
+
+    class Job:
+        """Something to wait for, which has its work as an attribute."""
+
+        @property
+        def work(self) -> Any:
+            return make()
+
+        def __await__(self) -> Any:
+            return give_async().__await__()
+
     return {
         "async": give_async, "async twice": give_twice, "generator": give_one, "async generator": stream_one,
-        "returned": give_at_end,
+        "returned": give_at_end, "task": give_task, "future": give_future, "attribute": Job, "job": Job,
     }  # fmt: skip
 
 
@@ -264,6 +282,8 @@ async def _take_work(given: Any, way: str) -> Any:
         with pytest.raises(StopIteration) as end:
             next(given)
         return end.value.value
+    if way == "attribute":
+        return given.work
     work = await given
     return await work if way == "async twice" else work
 
@@ -313,7 +333,10 @@ class TestWhatRunsLater:
 
         assert running and {"mal"} == {getattr(agent, "name", agent) for agent in running}
 
-    @pytest.mark.parametrize("given", ["async", "generator", "async generator", "returned", "async twice"])
+    @pytest.mark.parametrize(
+        "given",
+        ["async", "generator", "async generator", "returned", "async twice", "task", "future", "attribute", "job"],
+    )
     @pytest.mark.parametrize("kind", ["coroutine", "generator", "async generator", "map", "manager", "async manager"])
     def test_that_comes_late_runs_as_the_agent(self, tool_registry: ToolRegistry, given: str, kind: str) -> None:
         """

@@ -100,7 +100,9 @@ class HttpClient:
             answer = await self._send_once(request, is_unchanged)
             target = urljoin(request.url, answer.headers.get("location", ""))
             if answer.status not in _REDIRECTS or "location" not in answer.headers:
-                return answer
+                if is_unchanged or 200 <= answer.status < 300:
+                    return answer
+                raise _make_answer_error(answer, "the request before had been redirected there", is_unchanged)
             is_unchanged &= request.is_safe or answer.status in _UNPROCESSED
             if find_address_problem(target) or not is_same_service(target, origin):
                 raise _make_answer_error(answer, "it redirects to another host, which is not followed", is_unchanged)

@@ -17,6 +17,7 @@ Place = Literal["path", "query", "header", "cookie"]
 
 _HEADER_VALUE: Final = re.compile(r"([\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?)?")
 _STEPS: Final = re.compile(r"[\[\].]+")
+_NOT_IN_PHP: Final = re.compile(r"[.\s\[]")
 _KEPT_WHERE_RESERVED: Final = ":/?@!$'()*,;"
 """What `allowReserved` leaves as it is: not `&`, `=`, `+`, `#`, `[` and `]`, which would begin something else."""
 
@@ -217,15 +218,18 @@ def check_names(owner: str, names: Iterable[str], taken: Iterable[str]) -> None:
     """
     Accept the *names* of the pairs that *owner* is written as, if no service reads one as something of *taken*.
 
-    To some services case and blanks around names mean nothing, and `a[b]` or `a.b` is a member of `a`.
+    To some services case and blanks around names mean nothing, and `a[b]` or `a.b` is a member of `a`; PHP reads `a.b`
+    as `a_b`.
 
     Raises:
         OpenApiRequestError: One is such a name.
     """
-    known = [_split_name(name) for name in taken]
+    taken = list(taken)
+    known, known_to_php = [_split_name(name) for name in taken], {_read_as_php(name) for name in taken}
     for name in names:
         steps = _split_name(name)
-        if any(steps[: len(other)] == other[: len(steps)] for other in known if steps and other):
+        is_known = any(steps[: len(other)] == other[: len(steps)] for other in known if steps and other)
+        if is_known or _read_as_php(name) in known_to_php:
             text = f"The key {shorten_repr(name)} of {owner!r} is the name of another parameter"
             raise OpenApiRequestError(f"{text}, or of a member of one.")
 
@@ -233,6 +237,14 @@ def check_names(owner: str, names: Iterable[str], taken: Iterable[str]) -> None:
 def _split_name(name: str) -> list[str]:
     """Return the steps that a name may be read as: those to a member of something, or one."""
     return [step for text in _STEPS.split(name.partition("\0")[0].casefold()) if (step := text.strip())]
+
+
+def _read_as_php(name: str) -> str:
+    """Return the name that PHP makes of one: an underscore for a dot, a blank, and a bracket that nothing closes."""
+    text = name.partition("\0")[0].strip().casefold()
+    head, bracket, rest = text.partition("[")
+    is_member = "]" in rest
+    return _NOT_IN_PHP.sub("_", head if is_member else text) + (bracket + rest if is_member else "")
 
 
 def _check_items(style: ParameterStyle, parts: Iterable[object], delimiter: str) -> None:

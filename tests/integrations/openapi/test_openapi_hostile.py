@@ -94,6 +94,25 @@ class TestOtherHosts:
         assert {"Bearer sesame-open"} == {request["headers"]["authorization"] for request in recorder.requests}
         assert "redirects without end" in str(endless.error)
 
+    @pytest.mark.parametrize(
+        ("status", "then", "outcome"),
+        [(303, 404, "in_doubt"), (303, 503, "in_doubt"), (307, 404, "tool_error"), (303, 200, "ok")],
+    )
+    def test_an_error_after_a_redirect(
+        self, recorder: Recorder, server: str, status: int, then: int, outcome: str
+    ) -> None:
+        """Broken promise: an error means that nothing was done; one of the GET after a 303 does not."""
+
+        def respond(request: Request) -> Response:
+            return RedirectResponse("/b", status) if request.url.path == "/a" else PlainTextResponse("x", then)
+
+        recorder.respond = respond
+        with ToolRegistry() as registry:
+            registry.register_openapi(make_service(server), namespace="x", owned_by=OPERATOR)
+            result = call(registry, "x-post")
+
+        assert outcome == result.outcome
+
     def test_documents_do_not_name_other_servers(
         self, recorder: Recorder, server: str, other: tuple[Recorder, str]
     ) -> None:

@@ -56,6 +56,21 @@ def test_keys_do_not_nest(service: tuple[Recorder, str], key: str, nested: bool)
     assert REFUSED == send(service, {"f": value}, parameter)
 
 
+@pytest.mark.parametrize("key", ["per.page", "per page", "per[page", "PER.PAGE", " per_page"])
+@pytest.mark.parametrize("place", ["query", "cookie"])
+def test_free_keys_are_no_other_parameter_to_php(service: tuple[Recorder, str], place: str, key: str) -> None:
+    """Broken promise: it reads dots, blanks and open brackets as underscores, and takes the last of one name."""
+    parameters = (
+        make_parameter("per_page", place, schema=LIMITED),
+        make_parameter("g", place, explode=True, schema=FREE),
+    )
+    body = make_body({"type": "object", "properties": {"per_page": LIMITED}}, FORM)
+
+    assert REFUSED == send(service, {"per_page": 5, "g": {key: 1000}}, *parameters)
+    assert SENT == send(service, {"per_page": 5, "g": {"per": 1, "page": 1}}, *parameters)
+    assert REFUSED == send(service, {"body": {"per_page": 5, key: 1000}}, requestBody=body)
+
+
 @pytest.mark.parametrize("key", ["f", "F", "f[]", "f[a]", "f[a", " f", "f ", "f\0", "f.a"])
 @pytest.mark.parametrize("place", ["query", "cookie"])
 def test_free_keys_are_no_other_parameter(service: tuple[Recorder, str], place: str, key: str) -> None:
