@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from praval_tools.access.events import STORED_EVENTS, AnyStateEvent, GrantRevoked, GrantsCounted
+from praval_tools.access.events import STORED_EVENTS, AnyStateEvent, GrantRevoked
 from praval_tools.access.state import AccessState
 from praval_tools.access.transitions import apply_event
 from praval_tools.clock import Clock
@@ -35,10 +35,6 @@ class JournalChangeStore:
     def __init__(self, store: Store, clock: Clock, *, lenient: bool) -> None:
         self._store, self._clock, self._lenient = store, clock, lenient
         self._has_read, self._next_look = False, 0.0
-        self._spent_elsewhere: tuple[int, dict[str, int]] = 0, {}
-        """Up to which revision counts were read, and grant → calls left, where other processes spent some."""
-        self._seen: tuple[AccessState, dict[str, int], AccessState] | None = None
-        """A state, what was spent elsewhere, and the state with both."""
         self._deferred: list[tuple[AccessState, tuple[AnyStateEvent, ...]]] = []
 
     def stamp_events(self, events: Iterable[AnyStateEvent]) -> list[AnyStateEvent]:
@@ -133,8 +129,6 @@ class JournalChangeStore:
             return False
         self._next_look = now + _LOOK_INTERVAL
         try:
-            if not at_once and any(record.grant.max_calls is not None for record in state.grants.values()):
-                self._read_counts(state)
             return self._store.revision() != state.revision
         except JournalError as error:
             if not self._lenient:
@@ -146,43 +140,12 @@ class JournalChangeStore:
             )
             return False
 
-    def _read_counts(self, state: AccessState) -> None:
-        """
-        Take note of what other processes spent of the grants of *state*.
-
-        It is for those who look alone: a call under way here has spent in the store, and not yet in the state.
-        """
-        revision, spent = self._spent_elsewhere
-        view = self._store.state(revision)
-        read = {use.grant_id: use.left for use in view.uses}
-        kept = {} if view.complete else {grant: left for grant, left in spent.items() if grant not in read}
-        found = {grant: left for grant, left in read.items() if left is not None and _is_fewer(state, grant, left)}
-        self._spent_elsewhere = view.revision, {**kept, **found} if found or len(kept) < len(spent) else spent
-
-    def with_stored_counts(self, state: AccessState) -> AccessState:
-        """Return *state*, with what other processes have left of its grants, as the last look at the store found it."""
-        _, spent = self._spent_elsewhere
-        if not spent:
-            return state
-        seen = self._seen
-        if seen is None or seen[0] is not state or seen[1] is not spent:
-            left = {grant: count for grant, count in spent.items() if _is_fewer(state, grant, count)}
-            shown = apply_event(state, GrantsCounted(left=left)) if left else state
-            self._seen = seen = state, spent, shown
-        return seen[2]
-
     def read_changes(self, state: AccessState) -> tuple[list[AnyStateEvent], int]:
         """Return the stored changes that *state* does not have, and the revision that it has with them."""
         view = self._store.state(state.revision)
         changes = list(read_stored_changes(state, view, is_first_read=not self._has_read))
         self._has_read = True
         return changes, view.revision
-
-
-def _is_fewer(state: AccessState, grant: str, left: int) -> bool:
-    """Tell whether a grant has fewer calls left than *state* says."""
-    record = state.grants.get(grant)
-    return record is not None and record.calls_left is not None and left < record.calls_left
 
 
 def _build_change_record(before: AccessState, event: StoredAccessEvent) -> Record:

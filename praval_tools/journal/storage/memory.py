@@ -227,8 +227,8 @@ class MemoryStore:
 
     def _apply_changes(self, item: Item) -> None:
         for grant in item.spend:
-            left, _ = self._uses[grant]
-            self._uses[grant] = ((left or 0) - 1, self._revision + 1)  # whoever has read this revision reads it again
+            left, revision = self._uses[grant]
+            self._uses[grant] = ((left or 0) - 1, revision)
         self._revision += bool(item.rows or item.uses)
         for row in item.rows:
             self._state_rows[row.kind, row.key, row.source] = msgspec.structs.replace(row, revision=self._revision)

@@ -160,7 +160,7 @@ class StateView(msgspec.Struct, frozen=True):
         revision: Pass it as `since` to learn what changed later.
         complete: These are all rows, whatever was known before; else only the changed ones, ended ones among them.
         rows: The changes of access.
-        uses: The counts that were set, or counted down since by the store: what is left is exact only there.
+        uses: The counts that were set; the store counts them down, so that what is left is exact only there.
     """
 
     revision: int

@@ -322,13 +322,8 @@ class WriteConnection:
         return None
 
     def _spend(self, connection: Connection, grant: str, calls: int) -> bool:
-        """
-        Spend calls of a grant; False where it has not that many, and none was spent.
-
-        What is left counts as changed after the present revision, so that whoever has read that reads it again.
-        """
-        numbers = (calls, self._revision + 1, grant, calls)
-        return connection.exec_driver_sql(self._statements.spend_uses, numbers).rowcount == 1
+        """Spend calls of a grant; False where it has not that many, and none was spent."""
+        return connection.exec_driver_sql(self._statements.spend_uses, (calls, grant, calls)).rowcount == 1
 
     def _find_lost_lease(self, connection: Connection, records: Iterable[Record]) -> JournalError | None:
         """Return the error of records of a run that this process has open, and another process opened meanwhile."""
