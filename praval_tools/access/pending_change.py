@@ -56,6 +56,9 @@ class ChangePersistence(Protocol):
             at_once: Ask the store now, instead of several times a second at most.
         """
 
+    def with_stored_counts(self, state: AccessState) -> AccessState:
+        """Return *state*, with what other processes have left of its grants, as the last look at the store found it."""
+
     def read_changes(self, state: AccessState) -> tuple[list[AnyStateEvent], int]:
         """Return what other processes changed since *state*, and the revision that it then has."""
 

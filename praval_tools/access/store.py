@@ -80,7 +80,8 @@ class StateStore:
         persistence = self.persistence
         if persistence is not None and not self.closed and persistence.is_outdated(self.state):
             self._load_other_changes_unless_busy(persistence)
-        return self.get_current_state()
+        state = self.get_current_state()
+        return state if persistence is None else persistence.with_stored_counts(state)
 
     def _load_other_changes_unless_busy(self, persistence: ChangePersistence) -> None:
         """Take over what other processes changed; a reader does not wait for a thread that changes something."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from praval_tools.access.events import STORED_EVENTS, AnyStateEvent, GrantRevoked
+from praval_tools.access.events import STORED_EVENTS, AnyStateEvent, GrantRevoked, GrantsCounted
 from praval_tools.access.state import AccessState
 from praval_tools.access.transitions import apply_event
 from praval_tools.clock import Clock
@@ -35,6 +35,10 @@ class JournalChangeStore:
     def __init__(self, store: Store, clock: Clock, *, lenient: bool) -> None:
         self._store, self._clock, self._lenient = store, clock, lenient
         self._has_read, self._next_look = False, 0.0
+        self._stored_counts: tuple[int, dict[str, int]] = 0, {}
+        """A revision, and grant → calls left in the store then."""
+        self._counted: tuple[AccessState, dict[str, int], AccessState] | None = None
+        """A state, stored counts, and the state with these counts."""
         self._deferred: list[tuple[AccessState, tuple[AnyStateEvent, ...]]] = []
 
     def stamp_events(self, events: Iterable[AnyStateEvent]) -> list[AnyStateEvent]:
@@ -124,12 +128,15 @@ class JournalChangeStore:
             state: What this process knows.
             at_once: Ask the store now, instead of several times a second at most.
         """
-        now = self._clock.monotonic()
-        if now < self._next_look and not at_once:
-            return False
-        self._next_look = now + _LOOK_INTERVAL
+        if not at_once:
+            now = self._clock.monotonic()
+            if now < self._next_look:
+                return False
+            self._next_look = now + _LOOK_INTERVAL
         try:
-            return self._store.revision() != state.revision
+            if at_once or all(record.calls_left is None for record in state.grants.values()):
+                return self._store.revision() != state.revision
+            return self._read_counts() != state.revision
         except JournalError as error:
             if not self._lenient:
                 raise
@@ -140,12 +147,40 @@ class JournalChangeStore:
             )
             return False
 
+    def _read_counts(self) -> int:
+        """Take note of the counts in the store, and return its revision."""
+        view = self._store.state(counts_only=True)
+        found = view.revision, {use.grant_id: use.left for use in view.uses if use.left is not None}
+        if found != self._stored_counts:
+            self._stored_counts = found
+        return view.revision
+
+    def with_stored_counts(self, state: AccessState) -> AccessState:
+        """
+        Return *state*, with what other processes have left of its grants, as the last look at the store found it.
+
+        It is for who looks, not for calls: one that is under way has spent in the store, and not yet in the state.
+        """
+        revision, counts = self._stored_counts
+        if not counts or revision < state.revision:  # they are of before a change
+            return state
+        if self._counted is None or self._counted[0] is not state or self._counted[1] is not counts:
+            spent = {grant: left for grant, left in counts.items() if _has_more(state, grant, left)}
+            self._counted = state, counts, apply_event(state, GrantsCounted(left=spent)) if spent else state
+        return self._counted[2]
+
     def read_changes(self, state: AccessState) -> tuple[list[AnyStateEvent], int]:
         """Return the stored changes that *state* does not have, and the revision that it has with them."""
         view = self._store.state(state.revision)
         changes = list(read_stored_changes(state, view, is_first_read=not self._has_read))
         self._has_read = True
         return changes, view.revision
+
+
+def _has_more(state: AccessState, grant: str, left: int) -> bool:
+    """Tell whether *state* says that a grant has more calls left than these."""
+    record = state.grants.get(grant)
+    return record is not None and record.calls_left is not None and record.calls_left > left
 
 
 def _build_change_record(before: AccessState, event: StoredAccessEvent) -> Record:

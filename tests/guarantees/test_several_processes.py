@@ -156,6 +156,47 @@ class TestWhatIsListed:
 
             assert view(there)
 
+    @pytest.mark.parametrize("view", [name for name in VIEWS if name != "grants"])
+    def test_a_grant_that_was_spent_elsewhere_is_listed_nowhere(self, view: str, store: Any) -> None:
+        """Whatever is asked, it knows of calls that other processes made more than a second ago."""
+        clock = Stopwatch()
+        with Started(store) as here:
+            here.grant("look", "clerk", max_calls=2)
+            with Started(store, clock=clock) as there:
+                for expected in (True, True, False):
+                    clock.seconds += 1
+                    assert expected is VIEWS[view](there)
+                    outcome(here, "look")
+
+    def test_what_is_left_of_a_grant_is_exact(self, store: Any) -> None:
+        """Calls of both processes are counted in both, also after changes of their own, and each call is let in."""
+        clocks = Stopwatch(), Stopwatch()
+        with Started(store, clock=clocks[0]) as here, Started(store, clock=clocks[1]) as there:
+            grants = [here.grant("look", "clerk", max_calls=8), here.grant("spend", "clerk", max_calls=2)]
+            for left in range(7, -1, -1):
+                assert "ok" == outcome((here, there)[left % 3 == 0], "look")
+                if left % 2:
+                    there.block("look", f"nobody {left}")
+                for clock, registry in zip(clocks, (here, there), strict=True):
+                    clock.seconds += 1
+                    assert [left, 2] == [registry.uses_left(grant) for grant in grants]
+            assert ["forbidden"] * 2 == [outcome(registry, "look") for registry in (here, there)]
+
+    def test_looking_costs_no_call_that_is_under_way(self, store: Any) -> None:
+        """A call that is counted in the store and not here yet is not counted twice because somebody looks."""
+        clock = Stopwatch()
+        with Started(store, clock=clock) as here, Started(store) as there, ThreadPoolExecutor(8) as pool:
+            grant = here.grant("look", "clerk", max_calls=40)
+
+            def call_and_look(at: int) -> str:
+                clock.seconds += 1
+                here.uses_left(grant)
+                return outcome((here, there)[at % 2], "look")
+
+            assert ["ok"] * 40 == list(pool.map(call_and_look, range(40)))
+            clock.seconds += 1
+            assert 0 == here.uses_left(grant)
+
     def test_a_process_that_calls_nothing_learns_of_changes(self, path: Path) -> None:
         """A real process lists what another one granted, and no more what it took."""
         with Started(path) as registry, started(path) as other:

@@ -234,6 +234,17 @@ class TestSpending:
 
         assert 1 == store.revision()
 
+    def test_the_counts_alone(self, store: Store) -> None:
+        """What is left of each grant now, also for whoever knows the latest revision; of ended grants, nothing."""
+        row = StateRow("block", "a", "", b"x")
+        store.append([Item((record(),), rows=(row,), uses=(Uses("g", 5), Uses("h", 1), Uses("ended", 2)))])
+        store.append([intent("c", spend=("g",)), intent("d", spend=("g",))])
+        store.append([Item((record("e2"),), uses=(Uses("ended", None),))])
+        view = store.state(store.revision(), counts_only=True)
+
+        assert (store.revision(), ()) == (view.revision, view.rows)
+        assert {Uses("g", 3), Uses("h", 1)} == set(view.uses)
+
     def test_an_existing_call_spends_nothing(self, store: Store) -> None:
         """A refused item leaves no trace, the count included."""
         store.append([Item((record(),), uses=(Uses("g", 5),)), intent("c", spend=("g",))])

@@ -149,14 +149,16 @@ class MemoryStore:
         self._raise_if_closed()
         return self._leases.open(run_id)
 
-    def state(self, since: int = 0) -> StateView:
+    def state(self, since: int = 0, *, counts_only: bool = False) -> StateView:
         """Return the changes of access that hold, or what changed after revision *since*."""
         with self._lock:
             self._raise_if_closed()
-            complete = since <= 0 or since < self._pruned_revision or since > self._revision
+            complete = counts_only or since <= 0 or since < self._pruned_revision or since > self._revision
             known = 0 if complete else since
             rows = [
-                row for row in self._state_rows.values() if row.revision > known and not (complete and row.body is None)
+                row
+                for row in (() if counts_only else self._state_rows.values())
+                if row.revision > known and not (complete and row.body is None)
             ]
             uses = [
                 Uses(grant, left)

@@ -284,8 +284,14 @@ class Store(Protocol):
             RunBusyError: It is open elsewhere, or here already.
         """
 
-    def state(self, since: int = 0) -> StateView:
-        """Return the changes of access that hold, or what changed after revision *since*."""
+    def state(self, since: int = 0, *, counts_only: bool = False) -> StateView:
+        """
+        Return the changes of access that hold, or what changed after revision *since*.
+
+        Args:
+            since: A revision that is known; 0 for none.
+            counts_only: Leave out the changes, and return the counts of all grants, whatever is known.
+        """
 
     def revision(self) -> int:
         """Return the state's revision; each change of state adds one."""

@@ -173,6 +173,17 @@ def read_state(database: Database, since: int) -> StateView:
     return StateView(revision, complete, rows, counts)
 
 
+def read_counts(database: Database) -> StateView:
+    """Return the counts of all grants, as they were at one moment, without the changes of access."""
+    with database.readers.connect() as connection:
+        connection.exec_driver_sql(database.begin_snapshot_sql)
+        revision: int = connection.execute(sa.select(store.c.revision)).scalar_one()
+        select_uses = sa.select(uses.c.grant_id, uses.c.left).where(uses.c.left.is_not(None))
+        counts = tuple(Uses(*row) for row in connection.execute(select_uses))
+        database.rollback(connection)
+    return StateView(revision, complete=True, rows=(), uses=counts)
+
+
 def find_old_runs(connection: Connection, before: int, among: Sequence[int] | None = None) -> list[tuple[int, str]]:
     """Return number and id of the runs, all or *among* some, whose last event is before, without calls in doubt."""
     of_runs = events.c.run.is_not(None) if among is None else events.c.run.in_(among)

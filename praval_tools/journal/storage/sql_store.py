@@ -113,10 +113,10 @@ class SqlStore:
         self._raise_if_closed()
         return self._leases.open(run_id)
 
-    def state(self, since: int = 0) -> StateView:
+    def state(self, since: int = 0, *, counts_only: bool = False) -> StateView:
         """Return the changes of access that hold, or what changed after revision *since*."""
         with self._translate_errors():
-            return query.read_state(self._database, since)
+            return query.read_counts(self._database) if counts_only else query.read_state(self._database, since)
 
     def revision(self) -> int:
         """Return the state's revision."""
