@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
@@ -142,3 +143,11 @@ class CommandGroup(click.Group):
             fix = suggest_names(args[0], names) or f" The commands are {', '.join(names)}."
             raise click.UsageError(f"No such command {args[0]!r}.{fix}", ctx)
         return super().resolve_command(ctx, args)
+
+
+def write_next_command(ctx: click.Context, words: list[str], *, journal: str | None = None) -> str:
+    """Return a command to go on with, with the options of this one that say which registry and journal are meant."""
+    options = [("--app", get_app_option(ctx)), *(("--config", path) for path in get_config_option(ctx))]
+    options.append(("--journal", get_journal_option(ctx) or journal))
+    named = [word for option, value in options if value is not None for word in (option, value)]
+    return shlex.join(["praval-tools", *words, *named])

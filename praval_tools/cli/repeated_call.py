@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,9 +13,7 @@ from praval_tools.cli.common import (
     DEFAULT_JOURNAL,
     JsonObject,
     UsageError,
-    get_app_option,
-    get_config_option,
-    get_journal_option,
+    write_next_command,
 )
 from praval_tools.cli.journal_option import MEMORY_JOURNAL_NAME
 from praval_tools.clock import SystemClock
@@ -102,15 +99,15 @@ def list_next_commands(
     if journal is None and registry.journal is not None:
         return [("An approval needs a journal in a file, and that of this registry is in memory", "")]
     if journal is None:
-        again = _write_command(ctx, [*call, *words], journal=DEFAULT_JOURNAL)
+        again = write_next_command(ctx, [*call, *words], journal=DEFAULT_JOURNAL)
         return [("An approval needs a journal, which keeps the request", again)]
     request = next((row for row in _list_requests(journal) if row.id == result.approval_id), None)
     if request is None:  # somebody answered and used it meanwhile
         return []
     given = ["ARGUMENTS"] if _holds_secrets(request) else []
     return [
-        ("To approve it", _write_command(ctx, ["approvals", "approve", request.id])),
-        ("Then, to make it once", _write_command(ctx, [*call, *given, "--id", request.tool_call_id])),
+        ("To approve it", write_next_command(ctx, ["approvals", "approve", request.id])),
+        ("Then, to make it once", write_next_command(ctx, [*call, *given, "--id", request.tool_call_id])),
     ]
 
 
@@ -121,11 +118,3 @@ def _find_lasting_journal(registry: ToolRegistry) -> Journal | None:
 
 def _list_requests(journal: Journal) -> list[ApprovalRequest]:
     return [entry.request for entry in StoredApprovals(journal.store, SystemClock()).list_entries()]
-
-
-def _write_command(ctx: click.Context, words: list[str], *, journal: str | None = None) -> str:
-    """Return a command with the options of this one that say which registry and journal is meant."""
-    options = [("--app", get_app_option(ctx)), *(("--config", path) for path in get_config_option(ctx))]
-    options.append(("--journal", get_journal_option(ctx) or journal))
-    named = [word for option, value in options if value is not None for word in (option, value)]
-    return shlex.join(["praval-tools", *words, *named])

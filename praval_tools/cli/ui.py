@@ -12,7 +12,7 @@ import click
 
 from praval_tools import ToolRegistry
 from praval_tools.cli.app_option import app_options, find_app_spec
-from praval_tools.cli.common import UsageError, get_app_option, set_journal_option
+from praval_tools.cli.common import UsageError, get_app_option, set_journal_option, write_next_command
 from praval_tools.cli.config_option import select_config
 from praval_tools.cli.journal_option import locate_journal, open_selected_journal, open_selected_registry
 from praval_tools.cli.listening import build_url, check_address, is_loopback, open_socket
@@ -79,7 +79,9 @@ def ui_command(
     address = f"{build_url(host, listener, scheme='https' if has_tls else 'http')}/"
     is_at_terminal = sys.stderr.isatty() and is_loopback(host) and not is_database_url(journal.name)
     token = logins.make_one_time_token(_find_user_name()) if is_at_terminal else None
-    _announce_page(f"The page of {journal.name} is at {address}", tokens, token)
+    words = ["tokens", "add", "NAME", "--role", "operator", *(["--tokens", token_file] if token_file else [])]
+    print_message(f"The page of {journal.name} is at {address}")
+    _explain_log_in(tokens, token, write_next_command(ctx, words))
     page = build_app(activity, logins, registry=registry, settings=settings)
     certificate = None
     if tls_certificate is not None and tls_key is not None:
@@ -128,13 +130,12 @@ def _open_journal(ctx: click.Context) -> tuple[Journal, ToolRegistry | None]:
     return registry.journal, registry
 
 
-def _announce_page(text: str, tokens: Tokens, one_time_token: str | None) -> None:
-    """Say where the page is, and how to log in."""
-    print_message(text)
+def _explain_log_in(tokens: Tokens, one_time_token: str | None, add_command: str) -> None:
+    """Say how to log in: *add_command* makes a token."""
     if one_time_token is not None:
         print_message(f"Log in there, once and within an hour, with: {one_time_token}")
     elif all(token.role == AGENT_ROLE for token in tokens.list()):
-        print_note("nobody can log in yet: praval-tools tokens add NAME --role operator")
+        print_note(f"nobody can log in yet: {add_command}")
     print_message("End it with Ctrl-C.")
 
 

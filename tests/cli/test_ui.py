@@ -93,6 +93,12 @@ class TestJournals:
         assert "once_" not in said
         assert token not in said
 
+    def test_a_note_names_the_command_that_opens_this_page(self, folder: Path) -> None:
+        """Broken promise: the token of the command that was named opened the page of another journal."""
+        open_journal(folder / "runs.db").close()
+        with _serve("ui", "runs.db") as (_, said):
+            assert "praval-tools tokens add NAME --role operator --journal runs.db" in said
+
     def test_that_of_this_folder_is_the_default(self, folder: Path) -> None:
         """As of other commands; a note says that nobody has a token yet."""
         open_journal(folder / "praval_tools.db").close()

@@ -100,7 +100,8 @@ class LoginViews:
         help_text = build_element(
             "p", "The terminal where the page was started shows one that counts once. For others make one there: ",
             build_code("praval-tools tokens add NAME --role operator"), "or ", build_code("--role viewer"),
-            " for somebody who only looks.", class_="fine", id="token-help",
+            " for somebody who only looks; with the same ",
+            build_code("--app"), " or ", build_code("--journal"), " as the page.", class_="fine", id="token-help",
         )  # fmt: skip
         content = build_element("section", build_element("h2", "Log in"), note, form, help_text, class_="login")
         return self.host.render_page(request, "Log in", content, status=status)
