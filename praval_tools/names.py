@@ -77,7 +77,7 @@ def to_plain_text(value: object) -> str:
 
     A class of its own could compare, show and hash itself as another text, now or when somebody else reads it.
     """
-    return value if type(value) is str else str.__str__(value if isinstance(value, str) else str(value))
+    return value if type(value) is str else str.__str__(value if has_type(value, str) else str(value))
 
 
 def to_plain_scalar(value: object) -> object:

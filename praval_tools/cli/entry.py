@@ -25,7 +25,7 @@ from praval_tools.cli.common import (
 )
 from praval_tools.errors import ToolError, UnknownToolError
 from praval_tools.lazy_import import load
-from praval_tools.names import has_type
+from praval_tools.names import has_type, to_plain_text
 from praval_tools.plugins.discovery import find_plugins, read_allow_list
 from praval_tools.report.remedies import write_as_commands
 from praval_tools.tools.frames import activate_tool_frame
@@ -188,7 +188,7 @@ def _describe_error(error: BaseException) -> tuple[str, int]:
         text = f"{type(error).__name__}: {error} (for the full traceback add --traceback)"
         return text, EXIT_PROBLEM
     default = EXIT_USAGE if has_type(error, UnknownToolError) else EXIT_PROBLEM
-    return write_as_commands(str.__str__(str(error))), getattr(error, "exit_code", default)
+    return write_as_commands(to_plain_text(error)), getattr(error, "exit_code", default)
 
 
 def _print_error(label: str, message: str, code: int) -> int:

@@ -9,14 +9,15 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from enum import Enum
 from functools import lru_cache
-from types import CoroutineType, GeneratorType, NoneType, TracebackType
+from types import CoroutineType, GeneratorType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
 from praval_tools.errors import JournalError
 from praval_tools.execution.context import FrameScope, activate_frame, make_frame
-from praval_tools.names import describe_error, has_type
+from praval_tools.names import describe_error, has_type, to_plain_scalar, to_plain_text
+from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.tools.frames import Settings, await_in_frame
 
 if TYPE_CHECKING:
@@ -25,15 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _PACKAGE: Final = f"{__name__.partition('.')[0]}."
-_COMPLETE_TYPES: Final = frozenset((NoneType, bool, str, int, float, bytes))
-_SCALAR_READERS: Final[Mapping[type, Callable[[Any], object]]] = {
-    str: str.__str__,
-    int: int.__int__,
-    float: float.__float__,
-    bytes: bytes.__bytes__,
-    datetime: lambda value: datetime.fromisoformat(datetime.isoformat(value)),
-}
-"""Reads the plain value of an object whose class may be derived from the type."""
+_PLAIN_TYPES: Final = SCALAR_TYPES | {bytes}
 
 
 def run_as(actor: str, registry: object = None) -> AbstractContextManager[object]:
@@ -78,11 +71,12 @@ def _run_code(actor: str, kept_settings: Settings | None = None) -> Iterator[Non
 def _take_value(value: Any, actor: str) -> Any:
     """Do what `take_value` does, in the plugin's name already."""
     kind: Any = type(value)
-    if kind in _COMPLETE_TYPES or issubclass(kind, Enum) and _find_own_class(kind) is kind:
+    if kind in _PLAIN_TYPES or issubclass(kind, Enum) and _find_own_class(kind) is kind:
         return value
-    for plain, read in _SCALAR_READERS.items():
-        if issubclass(kind, plain):
-            return read(value)
+    if type(plain := to_plain_scalar(value)) in _PLAIN_TYPES:
+        return plain
+    if issubclass(kind, datetime):
+        return datetime.fromisoformat(datetime.isoformat(value))
     if _is_future(kind):
         return _take_future(value, actor)
     if issubclass(kind, Awaitable):
@@ -120,9 +114,9 @@ def _list_fields(own: Any) -> dict[str, str]:
 def _take_error(error: BaseException, actor: str) -> JournalError:
     """Return *error* as an error of the journal whose texts are plain; itself where its class is one of our own."""
     if not has_type(error, JournalError):
-        return JournalError(actor, str.__str__(describe_error(error)), "See what its plugin says of that.")
+        return JournalError(actor, to_plain_text(describe_error(error)), "See what its plugin says of that.")
     kind: Any = type(error)
-    store, problem, fix = (str.__str__(str(getattr(error, name, ""))) for name in ("store", "problem", "fix"))
+    store, problem, fix = (to_plain_text(getattr(error, name, "")) for name in ("store", "problem", "fix"))
     answers = _take_value(error.answers, actor)
     taken = error if _find_own_class(kind) is kind else JournalError(store, problem, fix)
     taken.store, taken.problem, taken.fix, taken.answers = store, problem, fix, answers

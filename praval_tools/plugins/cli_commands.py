@@ -9,7 +9,7 @@ from click.shell_completion import CompletionItem, ShellComplete
 
 from praval_tools.config.plugins import PluginsConfig
 from praval_tools.execution.plugin_code import run_as, take_value
-from praval_tools.names import has_type
+from praval_tools.names import has_type, to_plain_text
 from praval_tools.plugins.discovery import InstalledPlugin, find_plugins
 from praval_tools.plugins.plugin_hooks import HOOK_PREFIX, PluginHook, collect_hooks
 from praval_tools.plugins.report import CONTAINED_ERRORS, PluginReport, build_failure_report
@@ -35,7 +35,7 @@ class PluginCommand(click.Command):
 
     def get_short_help_str(self, limit: int = 45) -> str:
         with run_as(self._actor):
-            return str.__str__(self._command.get_short_help_str(limit))
+            return to_plain_text(self._command.get_short_help_str(limit))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Leave all arguments to the command."""
@@ -62,10 +62,10 @@ class PluginCommand(click.Command):
 
     def _make_plain_error(self, error: click.ClickException) -> click.ClickException:
         """Return an error that says the same, and has no code of the plugin."""
-        text = str.__str__(error.format_message())
+        text = to_plain_text(error.format_message())
         if not has_type(error, click.UsageError):
             return click.ClickException(text)
-        path = None if error.ctx is None else str.__str__(error.ctx.command_path)
+        path = None if error.ctx is None else to_plain_text(error.ctx.command_path)
         return click.UsageError(text, None if path is None else click.Context(self, info_name=path))
 
 
@@ -132,5 +132,5 @@ def _collect_commands(
             problem = f"the command {name!r} comes from {owners[name]} already"
         if problem:
             raise plugin.make_error(_COMMANDS_HOOK, problem)
-    names = {str.__str__(name): command for name, command in group.commands.items()}
+    names = {to_plain_text(name): command for name, command in group.commands.items()}
     return {name: PluginCommand(name, command, plugin.principal) for name, command in names.items()}

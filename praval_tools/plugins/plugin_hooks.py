@@ -13,7 +13,7 @@ from pluggy import HookImpl
 from praval_tools.access.records import Principal
 from praval_tools.execution.context import ARGUMENTS, FrameScope, activate_frame, iter_active_frames, make_frame
 from praval_tools.execution.plugin_code import run_as, take_value
-from praval_tools.names import has_type, shorten_repr, suggest_names
+from praval_tools.names import has_type, shorten_repr, suggest_names, to_plain_text
 from praval_tools.plugins import hookspecs
 from praval_tools.plugins.discovery import InstalledPlugin
 from praval_tools.plugins.hookspecs import PROJECT_NAME
@@ -212,19 +212,19 @@ class AuthorizationHook(_CallHook, frozen=True, eq=False):
         if answer is None:
             return None
         if has_type(answer, str):
-            return Deny(_to_plain_text(answer))
+            return Deny(to_plain_text(answer))
         if type(answer) is Deny:
             return _to_plain_answer(answer)
         if type(answer) is Ask:
-            return Ask(_to_plain_text(answer.reason))
+            return Ask(_read_text(answer.reason))
         return Deny(f"it answered {self._describe_answer(answer)}, which is not None, a text, Deny or Ask")
 
 
-def _to_plain_text(text: object) -> str:
-    """Return *text* without a class of its own; an empty one for anything else."""
-    return str.__str__(text) if has_type(text, str) else ""
+def _read_text(value: object) -> str:
+    """Return *value* as a plain text; an empty one where it is none."""
+    return to_plain_text(value) if has_type(value, str) else ""
 
 
 def _to_plain_answer(answer: AnswerT) -> AnswerT:
     """Return an answer whose texts have no class of their own."""
-    return msgspec.structs.replace(answer, **{name: _to_plain_text(getattr(answer, name)) for name in ("reason", "by")})
+    return msgspec.structs.replace(answer, **{name: _read_text(getattr(answer, name)) for name in ("reason", "by")})

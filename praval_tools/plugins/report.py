@@ -13,7 +13,7 @@ from attrs import frozen
 from praval_tools.errors import ConfigError, PluginError
 from praval_tools.execution.plugin_code import run_as
 from praval_tools.misuse import explain_misuse
-from praval_tools.names import shorten_repr
+from praval_tools.names import shorten_repr, to_plain_text
 from praval_tools.plugins import hookspecs
 from praval_tools.plugins.discovery import InstalledPlugin
 from praval_tools.tools.truncation import truncate_text
@@ -153,7 +153,7 @@ def get_class_name(error: BaseException) -> str:
 
 def _get_message(error: BaseException) -> str:
     try:
-        return str.__str__(str(error))  # a text of a class of its own is made a plain one
+        return to_plain_text(error)
     except CONTAINED_ERRORS as broken:  # the seam to an exception of strangers
         return f"a message that cannot be shown: {get_class_name(broken)}"
 

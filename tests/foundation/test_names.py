@@ -20,7 +20,7 @@ from praval_tools import (
     ToolUsageError,
     normalize_name,
 )
-from praval_tools.names import format_count
+from praval_tools.names import format_count, to_plain_text
 
 
 def named(name: str, **metadata: Any) -> Tool[..., Any]:
@@ -125,3 +125,15 @@ class TestCounts:
         assert [] == [text for text in texts if "1 characters" in text or "1 items" in text]
         with pytest.raises(ToolUsageError, match="takes 2 arguments by position, not 3"):
             agent.tools["pay"]("bob", [1], 4)
+
+
+def test_an_object_that_calls_itself_a_text_is_read_as_its_text() -> None:
+    """What an object says of its class does not count: the real one does."""
+
+    class Pretender:
+        __class__: Any = str
+
+        def __str__(self) -> str:
+            return "its text"
+
+    assert "its text" == to_plain_text(Pretender())
