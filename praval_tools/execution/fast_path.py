@@ -260,23 +260,19 @@ def _get_factory(
     return factory
 
 
-def _is_plain_function(name: str, implementation: ToolImplementation) -> bool:
+def _is_plain_function(implementation: ToolImplementation) -> bool:
     """Tell whether the function takes no context, and returns a value with nothing left to await or to read."""
-    with activate_tool_frame(name):  # it may be an object whose attributes are computed
-        return _reads_as_plain(implementation)
-
-
-def _reads_as_plain(implementation: ToolImplementation) -> bool:
     function: Any = implementation.function
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
-    if code is None or code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR):
-        return False
-    if implementation.context_parameters:
-        return False
-    if implementation.signature.is_async:
-        return True
-    returns = implementation.signature.returns
-    return not is_async_callable(inspect.unwrap(function)) and unwrap_return_hint(returns) is returns
+    with activate_tool_frame(implementation.name):  # it may be an object whose attributes are computed
+        code = getattr(getattr(function, "__func__", function), "__code__", None)
+        if code is None or code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR):
+            return False
+        if implementation.context_parameters:
+            return False
+        if implementation.signature.is_async:
+            return True
+        returns = implementation.signature.returns
+        return not is_async_callable(inspect.unwrap(function)) and unwrap_return_hint(returns) is returns
 
 
 def _has_waiting_step(runtime: Runtime, tool: AnyTool) -> bool:
@@ -307,7 +303,7 @@ def make_fast_path(runtime: Runtime, principal: Principal, name: str) -> FastPat
     has_steps = bool(state.policies or hooks.before or hooks.after or usages)
     if (
         _has_waiting_step(runtime, tool)
-        or not _is_plain_function(name, implementation)
+        or not _is_plain_function(implementation)
         or not implementation.is_compilable
         or (has_steps and implementation.runs_user_code)
     ):

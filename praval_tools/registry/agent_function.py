@@ -174,12 +174,13 @@ class _WrappedObject:
         self._kept_settings = Settings()
 
     def __getattr__(self, name: str) -> object:
-        with _activate_scope(self._scope):
+        scope = _resolve_scope(self._scope)
+        with activate_frame(make_frame(scope)):
             attribute = getattr(self._value, name)
             is_function = callable(attribute)
-        wrapped = _wrap_outcome(_resolve_scope(self._scope), attribute)
-        is_wrapped = wrapped is not attribute or has_type(attribute, _MANAGERS)
-        return partial(self._call, attribute) if is_function and not is_wrapped else wrapped
+        wrapped = _wrap_outcome(scope, attribute)
+        is_work = wrapped is not attribute or has_type(attribute, _MANAGERS)  # these are wrapped in place
+        return partial(self._call, attribute) if is_function and not is_work else wrapped
 
     def __repr__(self) -> str:
         return str(self._call(repr, self._value))

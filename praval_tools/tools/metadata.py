@@ -15,14 +15,7 @@ from attrs import evolve, field, fields, frozen
 from praval_tools.errors import InvalidNameError, ToolDefinitionError
 from praval_tools.lazy_regex import LazyRegex
 from praval_tools.misuse import explain_misuse
-from praval_tools.names import (
-    HasName,
-    check_agent_name,
-    check_tool_name,
-    shorten_repr,
-    suggest_names,
-    to_plain_scalar,
-)
+from praval_tools.names import HasName, check_agent_name, check_tool_name, shorten_repr, suggest_names, to_plain_scalar
 from praval_tools.schema.docstrings import extract_description
 from praval_tools.schema.json_values import SCALAR_TYPES, is_utf8_encodable
 from praval_tools.tools.frames import activate_tool_frame
@@ -206,16 +199,21 @@ class ToolMetadata:
     @property
     def parameters(self) -> dict[str, Any]:
         """Each parameter's type, whether it is required, and its default."""
-        given, own = self._parameters, self._signature
         with activate_tool_frame("(metadata)"):  # classes in its hints may have code of their own
-            return dict(_copy_mapping(given if given is not None else own.describe_parameters() if own else {}))
+            described = self._parameters
+            if described is None:
+                described = {} if self._signature is None else self._signature.describe_parameters()
+            return dict(_copy_mapping(described))
 
     @property
     def return_type(self) -> str:
         """The return hint as Python text."""
-        given, signature = self._return_type, self._signature
+        if self._return_type is not None:
+            return self._return_type
+        if self._signature is None:
+            return "Any"
         with activate_tool_frame("(metadata)"):
-            return given if given is not None else signature.format_return_hint() if signature else "Any"
+            return self._signature.format_return_hint()
 
     @property
     def is_async(self) -> bool:
