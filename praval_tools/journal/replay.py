@@ -93,12 +93,16 @@ class ReplayQuery(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def matching_principals(self) -> tuple[str, ...]:
-        """What may be recorded as *principal* for calls of the same caller; release 0.1 recorded the chain alone."""
-        is_delegated = self.chain and self.principal != NO_PRINCIPAL
-        return (self.principal, "") if is_delegated else (self.principal,)
+        """What may be recorded as *principal* for calls of the same caller."""
+        return _list_recorded_principals(self.chain, self.principal)
 
     def __str__(self) -> str:
         return f"{self.tool}({shorten_repr(self.arguments, 80)}) by {_describe_caller(self.agent, self.chain)}"
+
+
+def _list_recorded_principals(chain: tuple[str, ...], principal: str) -> tuple[str, ...]:
+    """Return what may be recorded as *principal* for calls of one caller; release 0.1 recorded the chain alone."""
+    return (principal, "") if chain and principal != NO_PRINCIPAL else (principal,)
 
 
 def _describe_caller(agent: str | None, chain: tuple[str, ...]) -> str:
@@ -241,11 +245,15 @@ class ReplayEntry(msgspec.Struct, eq=False):
                 left += entry.awaited_entries
         return False
 
+    def is_call_of(self, agent: str | None, chain: tuple[str, ...], principal: str, tool: str) -> bool:
+        """Tell whether this caller made it to this tool; *principal* as in `ReplayQuery`."""
+        if (self.agent, self.chain, self.tool) != (agent, chain, tool):
+            return False
+        return self.principal in _list_recorded_principals(chain, principal)
+
     def matches(self, query: ReplayQuery) -> bool:
         """Tell whether it is the call of *query*: same principal, tool and arguments."""
-        if (self.agent, self.chain, self.tool) != (query.agent, query.chain, query.tool):
-            return False
-        if self.principal not in query.matching_principals:
+        if not self.is_call_of(query.agent, query.chain, query.principal, query.tool):
             return False
         digests = {query.digest, query.given_digest or query.digest}
         return self.digest in digests or (self.given_digest != "" and self.given_digest in digests)

@@ -68,7 +68,7 @@ class CallMatcher:
             call.name if call_records.is_encodable_text(call.name) else shorten_repr(call.name),
             call.on_behalf_of,
             get_principal_text(progress),
-            find_parent_id(self._runtime, run) or get_given_parent_id(call),
+            find_parent_id(self._runtime, run, call),
             clean,
             digest,
             "" if given_digest == digest else given_digest,
@@ -112,27 +112,23 @@ def get_principal_text(progress: CallProgress) -> str:
 
 def with_parent_id(call: ToolCall) -> ToolCall:
     """Return *call* with the id of the call inside which it is made."""
-    parent = get_parent_id() or get_given_parent_id(call)
-    return call if parent == call.parent_id else replace(call, parent_id=parent)
+    parent_id = _get_parent_id(call)
+    return call if parent_id == call.parent_id else replace(call, parent_id=parent_id)
 
 
-def get_given_parent_id(call: ToolCall) -> str | None:
-    """Return the parent that *call* names, which counts where the operator makes it."""
-    return call.parent_id if get_current_principal() is None else None
-
-
-def find_parent_id(runtime: Runtime, run: OpenRun) -> str | None:
-    """Return the id of the call inside which one of *run* is made: of the innermost of this run, else of any."""
+def find_parent_id(runtime: Runtime, run: OpenRun, call: ToolCall | None) -> str | None:
+    """Return the id of the call inside which *call*, or a loop, of *run* begins: the innermost of the run, else any."""
     for frame in iter_active_calls(runtime.registry):
-        if (call := ensure_call(frame)).run_id == run.run_id:
-            return call.tool_call_id
-    return get_parent_id()
+        if (outer := ensure_call(frame)).run_id == run.run_id:
+            return outer.tool_call_id
+    return _get_parent_id(call)
 
 
-def get_parent_id() -> str | None:
-    """Return the id of the call that is being served in this context."""
-    parent = find_current_call()
-    return None if parent is None else parent.tool_call_id
+def _get_parent_id(call: ToolCall | None) -> str | None:
+    """Return the id of the call that runs here; outside of any, the one that *call* names, if the operator makes it."""
+    if (outer := find_current_call()) is not None:
+        return outer.tool_call_id
+    return call.parent_id if call is not None and get_current_principal() is None else None
 
 
 def check_fingerprint(run: OpenRun, entry: ReplayEntry, query: ReplayQuery) -> None:

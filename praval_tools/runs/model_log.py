@@ -47,7 +47,7 @@ class ModelLog:
 
     def __init__(self, recorder: Recorder, run: OpenRun, principal: Principal) -> None:
         self._recorder, self._run = recorder, run
-        self._parent_id = find_parent_id(recorder.runtime, run)
+        self._parent_id = find_parent_id(recorder.runtime, run, None)
         self._agent, self._chain, self._principal = principal.agent, principal.chain, principal.delegation_digest
         self._clock, self._store = recorder.runtime.clock, recorder.store
         self._redactor = recorder.redactor
@@ -210,9 +210,7 @@ class ModelLog:
         entry = self._run.recording.entries.get(self.build_call_id(step, call["id"]))
         if entry is None or entry.status != "done":
             return False
-        caller = entry.agent, entry.chain, entry.tool
-        # release 0.1 recorded the chain alone
-        return caller == (self._agent, self._chain, call["name"]) and entry.principal in (self._principal, "")
+        return entry.is_call_of(self._agent, self._chain, self._principal, call["name"])
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
 
