@@ -224,14 +224,14 @@ def check_names(owner: str, names: Iterable[str], taken: Iterable[str]) -> None:
     Raises:
         OpenApiRequestError: One is such a name.
     """
-    taken = list(taken)
-    known, known_to_php = [_split_name(name) for name in taken], {_read_as_php(name) for name in taken}
-    for name in names:
-        steps = _split_name(name)
-        is_known = any(steps[: len(other)] == other[: len(steps)] for other in known if steps and other)
-        if is_known or _read_as_php(name) in known_to_php:
-            text = f"The key {shorten_repr(name)} of {owner!r} is the name of another parameter"
-            raise OpenApiRequestError(f"{text}, or of a member of one.")
+    names, taken = list(names), list(taken)
+    for read in (_split_name, _split_name_as_php):
+        known = [read(name) for name in taken]
+        for name in names:
+            steps = read(name)
+            if any(steps[: len(other)] == other[: len(steps)] for other in known if steps and other):
+                text = f"The key {shorten_repr(name)} of {owner!r} is the name of another parameter"
+                raise OpenApiRequestError(f"{text}, or of a member of one.")
 
 
 def _split_name(name: str) -> list[str]:
@@ -239,12 +239,13 @@ def _split_name(name: str) -> list[str]:
     return [step for text in _STEPS.split(name.partition("\0")[0].casefold()) if (step := text.strip())]
 
 
-def _read_as_php(name: str) -> str:
-    """Return the name that PHP makes of one: an underscore for a dot, a blank, and a bracket that nothing closes."""
+def _split_name_as_php(name: str) -> list[str]:
+    """Return the steps that PHP reads: an underscore stands for a dot, a blank, and a bracket that nothing closes."""
     text = name.partition("\0")[0].strip().casefold()
-    head, bracket, rest = text.partition("[")
-    is_member = "]" in rest
-    return _NOT_IN_PHP.sub("_", head if is_member else text) + (bracket + rest if is_member else "")
+    head, _, rest = text.partition("[")
+    if "]" not in rest:
+        return [_NOT_IN_PHP.sub("_", text)]
+    return [_NOT_IN_PHP.sub("_", head), *_split_name(rest)]
 
 
 def _check_items(style: ParameterStyle, parts: Iterable[object], delimiter: str) -> None:

@@ -56,7 +56,7 @@ def test_keys_do_not_nest(service: tuple[Recorder, str], key: str, nested: bool)
     assert REFUSED == send(service, {"f": value}, parameter)
 
 
-@pytest.mark.parametrize("key", ["per.page", "per page", "per[page", "PER.PAGE", " per_page"])
+@pytest.mark.parametrize("key", ["per.page", "per page", "per[page", "PER.PAGE", " per_page", "per.page[]"])
 @pytest.mark.parametrize("place", ["query", "cookie"])
 def test_free_keys_are_no_other_parameter_to_php(service: tuple[Recorder, str], place: str, key: str) -> None:
     """Broken promise: it reads dots, blanks and open brackets as underscores, and takes the last of one name."""
