@@ -116,8 +116,7 @@ class BodyReader:
     def _read_media(self, node: Node, media_type: str, media: Node) -> Body:
         kind, schema_node = classify_media_type(media_type), media.get_child("schema")
         schema: SchemaPart = {}
-        links = set[str]()
-        names, files = frozenset[str](), frozenset[str]()
+        links, members, files = set[str](), list[tuple[str, Node]](), frozenset[str]()
         if kind == "text":
             schema = {"type": "string"}
         elif kind == "bytes":
@@ -127,17 +126,16 @@ class BodyReader:
             self._problems += problems
             if kind in ("form", "multipart"):
                 members = list(iter_members(self._references, schema_node))
-                names = frozenset(name for name, _ in members)
                 files = frozenset(name for name, member in members if kind == "multipart" and self._is_binary(member))
         if kind in ("form", "multipart") and schema_node.value is None:
             schema = {"type": "object"}
-        encodings, media_types = self._read_encodings(media, schema_node)
+        encodings, media_types = self._read_encodings(media, dict(members))
         if isinstance(schema, dict):
             schema = {**schema, "description": _describe(node, schema, kind, media_type)}
         return Body(
             media_type="application/json" if "*" in media_type else media_type.partition(";")[0].strip(), kind=kind,
             schema=schema, is_required=node.members.get("required") is True, links=frozenset(links),
-            names=names.union(encodings), encodings=encodings, files=files, media_types=media_types,
+            names=frozenset((*dict(members), *encodings)), encodings=encodings, files=files, media_types=media_types,
         )  # fmt: skip
 
     def _is_binary(self, node: Node) -> bool:
@@ -149,9 +147,11 @@ class BodyReader:
             return False
         return is_binary(schema.members) or is_binary(items.members)
 
-    def _read_encodings(self, media: Node, schema: Node) -> tuple[dict[str, ParameterStyle], dict[str, str]]:
+    def _read_encodings(
+        self, media: Node, fields: Mapping[str, Node]
+    ) -> tuple[dict[str, ParameterStyle], dict[str, str]]:
+        """Return how the document says that fields of a form are written, and the content types of their parts."""
         encodings, media_types = dict[str, ParameterStyle](), dict[str, str]()
-        fields = dict(iter_members(self._references, schema))
         for name, node in media.get_child("encoding").iter_children():
             if shape_problems := list(find_shape_problems(node, "encoding")):
                 self._problems += shape_problems
@@ -212,15 +212,15 @@ def _write_field(body: Body, fields: Mapping[str, object], name: str, item: obje
     style = body.encodings.get(name, default)
     if isinstance(item, dict) and style is default:  # as JSON, which is what the specification says
         return write_query_pairs(default, to_compact_json(item))
-    return write_query_pairs(style, item, (_list_names(body, fields, name) | fields.keys()) - {name})
+    return write_query_pairs(style, item, (_list_names(body, fields, left_out=name) | fields.keys()) - {name})
 
 
-def _list_names(body: Body, fields: Mapping[str, object], but: str = "") -> set[str]:
-    """Return the names that stand in a form for the fields that its document names, *but* one, and their members."""
-    names = set(body.names - {but})
-    if body.kind == "form":
-        for name, style in body.encodings.items():
-            names |= set() if name == but else style.list_names(fields.get(name))
+def _list_names(body: Body, fields: Mapping[str, object], left_out: str | None = None) -> set[str]:
+    """Return the names that stand in a form for the fields that its document names, without one, and their members."""
+    names = {name for name in body.names if name != left_out}
+    for name, style in body.encodings.items() if body.kind == "form" else ():
+        if name != left_out:
+            names |= style.list_names(fields.get(name))
     return names
 
 

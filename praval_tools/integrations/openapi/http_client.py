@@ -116,9 +116,10 @@ class HttpClient:
         """Send one request; *is_unchanged*: no other one before it may have changed something."""
         is_safe = request.is_safe and is_unchanged
         try:
-            own = {name: text for name, text in _HEADERS.items() if name.lower() not in map(str.lower, request.headers)}
+            headers = httpx.Headers(_HEADERS)
+            headers.update(request.headers)  # whatever the case of their names
             sent = httpx.Request(
-                request.method, request.url, headers={**own, **request.headers}, content=request.content,
+                request.method, request.url, headers=headers, content=request.content,
                 extensions={"timeout": _TIMEOUTS},
             )  # fmt: skip
             response = await self._open().handle_async_request(sent)
@@ -136,10 +137,9 @@ class HttpClient:
             raise _make_connection_error(request, text, is_safe) from None
         finally:
             await response.aclose()
-        headers = {name.lower(): value for name, value in response.headers.items()}
         return ServiceAnswer(
-            status=response.status_code, reason=response.reason_phrase, headers=headers, content=content,
-            url=_get_shown_url(request),
+            status=response.status_code, reason=response.reason_phrase, content=content, url=_get_shown_url(request),
+            headers={name.lower(): value for name, value in response.headers.items()},
         )  # fmt: skip
 
     async def _read(self, response: httpx.Response) -> bytes:
