@@ -174,7 +174,7 @@ class _Collector:
         return call
 
     def _find_request_id(self, answer: ApprovalAnswered) -> str:
-        """Return the id of the request that an answer is to which does not name it: of an earlier release."""
+        """Return the id of the request of an answer that does not name it, as those of earlier releases do not."""
         call = answer.run_id, answer.tool_call_id
         return next((asked.id for asked in reversed(self.requests) if (asked.run_id, asked.tool_call_id) == call), "")
 

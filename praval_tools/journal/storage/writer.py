@@ -27,7 +27,6 @@ def _join_closing_threads() -> None:
         thread.join()
 
 
-
 class WriterThread:
     """
     Writes requests in the order in which they come; what comes while a group is committed is the next group.
