@@ -172,8 +172,8 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
 
     def list_marked_names(self) -> frozenset[str]:
         """Return the parameters that the function marks as secret."""
-        marked = (item.name for item in self.signature.parameters if contains_secret_mark(item.hint))
-        return frozenset(marked)
+        with activate_tool_frame(self.name):  # classes in its hints may have code of their own
+            return frozenset(item.name for item in self.signature.parameters if contains_secret_mark(item.hint))
 
     @property
     def module(self) -> str:

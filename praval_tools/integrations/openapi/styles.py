@@ -240,8 +240,12 @@ def _split_name(name: str) -> list[str]:
 
 
 def _split_name_as_php(name: str) -> list[str]:
-    """Return the steps that PHP reads: an underscore stands for a dot, a blank, and a bracket that nothing closes."""
-    text = name.partition("\0")[0].strip().casefold()
+    """
+    Return the steps that PHP reads: an underscore stands for a dot, a blank, and a bracket that nothing closes.
+
+    Blanks in front are dropped, those at the end are not.
+    """
+    text = name.partition("\0")[0].lstrip().casefold()
     head, _, rest = text.partition("[")
     if "]" not in rest:
         return [_NOT_IN_PHP.sub("_", text)]

@@ -95,6 +95,14 @@ def test_members_are_no_other_parameter(service: tuple[Recorder, str]) -> None:
 PAGE = {"type": "object", "properties": {"limit": LIMITED}}
 
 
+def test_a_blank_at_the_end_is_an_underscore_to_php(service: tuple[Recorder, str]) -> None:
+    """A free key `from ` is read as the parameter `from_`."""
+    parameters = make_parameter("from_", schema=LIMITED), make_parameter("g", explode=True, schema=FREE)
+
+    assert REFUSED == send(service, {"g": {"from ": 1000}}, *parameters)
+    assert SENT == send(service, {"g": {"from": 1000}}, *parameters)
+
+
 def make_objects(place: str, schema: Any = PAGE) -> list[Any]:
     """Return parameters with two objects whose members are parameters on the wire; the second is free."""
     return [make_parameter("page", place, schema=schema), make_parameter("filter", place, schema=FREE, style="form")]
