@@ -24,6 +24,9 @@ _TEXT_KEYWORDS: Final = frozenset(("title", "description", "$comment"))
 _MAP_KEYWORDS: Final = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"))
 _REMOVED: Final = "[secret]"
 _ESCAPE: Final = re.compile(r"[\\%&]")
+_MAX_DIGITS: Final = 300
+"""Numbers of more digits are read by few, and not as floats."""
+
 _VALUE_KEYWORDS: Final = frozenset(("enum", "const", "default", "examples", "required"))
 
 
@@ -79,7 +82,7 @@ def remove_secrets(value: object, secrets: Sequence[str]) -> object:
     """
     Return a JSON value without the *secrets*, which the other party may send back.
 
-    They are also found as JSON, HTML, a URL or a `repr` writes them.
+    They are also found as JSON, HTML, a URL or a `repr` writes them; one of digits also as a number.
     """
     if not secrets:
         return value
@@ -89,7 +92,10 @@ def remove_secrets(value: object, secrets: Sequence[str]) -> object:
         return _compile_written(tuple(secrets)).sub(_REMOVED, value) if _ESCAPE.search(value) else value
     if isinstance(value, dict):
         return {str(remove_secrets(key, secrets)): remove_secrets(item, secrets) for key, item in value.items()}
-    return [remove_secrets(item, secrets) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [remove_secrets(item, secrets) for item in value]
+    is_secret = isinstance(value, int | float) and value in _read_numbers(tuple(secrets))
+    return _REMOVED if is_secret else value
 
 
 def remove_secret_bytes(data: bytes, secrets: Sequence[str]) -> bytes:
@@ -97,6 +103,14 @@ def remove_secret_bytes(data: bytes, secrets: Sequence[str]) -> bytes:
     for secret in secrets:
         data = data.replace(secret.encode(errors="replace"), _REMOVED.encode())
     return data
+
+
+@lru_cache(maxsize=64)
+def _read_numbers(secrets: tuple[str, ...]) -> frozenset[float]:
+    """Return the numbers as which another party may read *secrets*, also where it has no exact ones of that size."""
+    digits = [text for text in secrets if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS]
+    numbers = list(map(int, digits))
+    return frozenset([*numbers, *map(float, numbers)])
 
 
 @lru_cache(maxsize=64)

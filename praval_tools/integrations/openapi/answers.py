@@ -20,9 +20,6 @@ from praval_tools.tools.content import Content
 _MAX_ERROR_TEXT: Final = 1_000
 _TEXT_TYPES: Final = ("application/xml", "application/yaml", "application/javascript", "application/x-ndjson",
                       "application/x-www-form-urlencoded", "application/graphql", "")  # fmt: skip
-_MAX_WRITTEN: Final = 9
-"""How many characters one of a secret may be written as."""
-
 _HIDDEN_HEADERS: Final = ("set-cookie", "www-authenticate", "proxy-authenticate")
 _TRANSIENT: Final = (408, 425, 429, 500, 502, 503, 504)
 _CHARSETS: Final = {"utf-8": "utf-8", "utf8": "utf-8", "us-ascii": "ascii", "iso-8859-1": "latin-1",
@@ -47,7 +44,7 @@ def read_answer(answer: ServiceAnswer, *, call: str, method: str, is_safe: bool,
         raise _make_status_error(answer, call, is_safe, secrets)
     if method == "HEAD":
         headers = {name: clean_text(text) for name, text in answer.headers.items() if name not in _HIDDEN_HEADERS}
-        return remove_secrets(headers, secrets)
+        return remove_secrets(headers, [*secrets, *map(str.lower, secrets)])  # names of headers have no case
     if not answer.content:
         return None
     return remove_secrets(replace_surrogates(_read_value(answer, secrets)), secrets)
@@ -78,16 +75,17 @@ def _decode(answer: ServiceAnswer) -> str:
 
 
 def _make_status_error(answer: ServiceAnswer, call: str, is_safe: bool, secrets: Sequence[str]) -> OpenApiStatusError:
+    """Return the error of an answer, whose texts are cut once they hold no secret, so that none is cut in two."""
     is_text = is_json_type(answer.media_type) or answer.media_type.startswith("text/") or not answer.media_type
-    begun = _decode(answer)[: 4 * _MAX_ERROR_TEXT + _MAX_WRITTEN * max(map(len, secrets), default=0)] if is_text else ""
-    begun = str(remove_secrets(begun, secrets))[: 4 * _MAX_ERROR_TEXT]  # no secret is cut in two
+    begun = str(remove_secrets(_decode(answer), secrets))[: 4 * _MAX_ERROR_TEXT] if is_text else ""
     content = str(remove_secrets(clean_text(" ".join(begun.split())), secrets))
     if len(content) > _MAX_ERROR_TEXT:
         content = f"{content[: _MAX_ERROR_TEXT - 1]}…"
-    reason = clean_text(answer.reason)[:100]
-    text = f"{call} was answered with the status {answer.status}{f' {reason}' if reason else ''}"
-    if wait := clean_text(answer.headers.get("retry-after", ""))[:50]:
-        text += f" (the service asks to wait: Retry-After: {wait})"
+    texts = answer.reason, answer.headers.get("retry-after", "")
+    reason, wait = (str(remove_secrets(clean_text(text), secrets)) for text in texts)
+    text = f"{call} was answered with the status {answer.status}{f' {reason[:100]}' if reason else ''}"
+    if wait:
+        text += f" (the service asks to wait: Retry-After: {wait[:50]})"
     text = str(remove_secrets(f"{text}: {content}" if content else f"{text}.", secrets))
     is_retryable = is_safe and answer.status in _TRANSIENT
     return (RetryableStatusError if is_retryable else OpenApiStatusError)(text, answer.status)

@@ -106,6 +106,45 @@ def test_is_found_however_it_is_written(
     assert "[secret]" in str(texts)
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        make_head("503 Busy", f"Retry-After: {'1' * 40}{SECRETS[0]}", "Content-Length: 0"),
+        make_head(f"401 {'n' * 90} {SECRETS[0]}", "Content-Length: 0"),
+        make_head("400 Bad", "Content-Type: text/plain", "Content-Length: 55200")
+        + (SECRETS[0] + " " * 165).encode() * 300,
+    ],
+    ids=["header", "reason", "body"],
+)
+def test_is_not_cut_in_two(server: RawServer, monkeypatch: pytest.MonkeyPatch, answer: bytes) -> None:
+    """Broken promise: a secret reaches no error. The first part of one did where a header or a reason was cut."""
+    monkeypatch.setenv("KEY", SECRETS[0])
+    document = make_document(
+        {"/a": {"get": make_operation("get")}}, server=server.url, security=[{"s": []}],
+        components={"securitySchemes": {"s": SCHEMES["header"]}},
+    )  # fmt: skip
+    server.answer = answer
+    with ToolRegistry() as registry:
+        registry.register_openapi(document, namespace="x", owned_by=OPERATOR, auth_env="KEY")
+        error = str(call(registry, "x-get").error)
+
+    assert "[sec" in error
+    assert SECRETS[0][:6] not in error
+
+
+@pytest.mark.parametrize("body", [b"73519284650192", b'{"a": [73519284650192.0]}'])
+def test_is_found_as_a_number(server: RawServer, monkeypatch: pytest.MonkeyPatch, body: bytes) -> None:
+    """Broken promise: a secret reaches no result. One of digits did where a service sent it back as a number."""
+    monkeypatch.setenv("KEY", "73519284650192")
+    server.answer = make_head("200 OK", "Content-Type: application/json", f"Content-Length: {len(body)}") + body
+    document = make_document({"/a": {"get": make_operation("get")}}, server=server.url)
+    with ToolRegistry() as registry:
+        registry.register_openapi(document, namespace="x", owned_by=OPERATOR, auth_env="KEY")
+        result = call(registry, "x-get")
+
+    assert ("[secret]" if body[:1] == b"7" else {"a": ["[secret]"]}) == result.result
+
+
 def test_other_texts_stay() -> None:
     """Escapes of other texts are not touched, and a long run of them costs little."""
     text = 'C:\\new\\table 100%25 &amp; "x" \\u0041'
