@@ -98,6 +98,11 @@ def list_tools(request: Mapping[str, Any]) -> None:
         answer(request, result={"tools": [WORK]})
         write('{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}\n')
         note("listed")
+    elif BEHAVIOUR == "tells its token" and "listed" in NOTES.read_text():
+        answer(request, error={"code": -32000, "message": f"{os.environ['TOKEN_OF_MINE']} has expired"})
+    elif BEHAVIOUR == "tells its token":
+        note("listed")
+        answer(request, result={"tools": [WORK, tool(os.environ["TOKEN_OF_MINE"], description=5)]})
     elif BEHAVIOUR in LISTINGS:
         answer(request, result={"tools": LISTINGS[BEHAVIOUR]})
     else:
@@ -122,6 +127,13 @@ def work(request: Mapping[str, Any]) -> None:
         return
     if BEHAVIOUR == "never answer":
         return
+    if BEHAVIOUR == "tells its number":
+        number = int(os.environ["TOKEN_OF_MINE"])
+        answer(request, result={"content": [], "structuredContent": {"number": number, "numbers": [float(number)]}})
+        return
+    if BEHAVIOUR == "tells its token":  # its beginning is not among what is kept of this
+        sys.stderr.write(f"{os.environ['TOKEN_OF_MINE']} {'x' * 1_990}")
+        sys.exit(1)
     if BEHAVIOUR == "requests without end":
         while True:
             write('{"jsonrpc": "2.0", "id": "q", "method": "ping"}\n' * 1_000)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 from collections.abc import Iterator
@@ -126,6 +127,33 @@ class TestEnvironment:
         assert SECRET not in text
         assert "[secret]" in text
 
+    def test_the_values_are_in_no_error(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """
+        Broken promise: credentials are in no error. One of a later listing held them, and so `registry.problems()`.
+
+        So did what a process said last, where the beginning of the value was cut off.
+        """
+        monkeypatch.setenv("TOKEN_OF_MINE", SECRET)
+        with ToolRegistry() as registry:
+            source = register_plain(registry, "tells its token", tmp_path / "notes", env="TOKEN_OF_MINE")
+            texts = [str(source.list_problems())]
+            with pytest.raises(McpServerError) as caught:
+                source.refresh()
+            texts += [str(caught.value), str(source.list_problems()), str(call(registry, "plain-work", x=1).error)]
+
+        expected = ["Tool '[secret]' is left out", *["[secret] has expired"] * 2, "exit code 1, and said"]
+        assert [True] * 4 == [part in text for part, text in zip(expected, texts, strict=True)]
+        assert not any(SECRET[-8:] in text for text in texts)
+
+    def test_a_value_of_digits_is_found_as_a_number(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Broken promise: the value of a variable is blacked out where it comes back; as a number it was not."""
+        monkeypatch.setenv("TOKEN_OF_MINE", "73519284650192")
+        with ToolRegistry() as registry:
+            register_plain(registry, "tells its number", tmp_path / "notes", env="TOKEN_OF_MINE")
+            result = call(registry, "plain-work", x=1)
+
+        assert {"number": "[secret]", "numbers": ["[secret]"]} == result.result
+
 
 @pytest.fixture
 def faulty(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyServer]:
@@ -158,6 +186,12 @@ class TestHeaders:
             assert SECRET not in repr(source)
 
         assert {f"Bearer {SECRET}"} == {headers["authorization"] for headers in faulty.seen}
+
+    def test_of_basic_authentication_are_blacked_out_as_they_were_before(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Broken promise: credentials reach no record. A password that a server had decoded did."""
+        monkeypatch.setenv(VARIABLE, f"Basic {base64.b64encode(f'ann:{SECRET}'.encode()).decode()}")
+
+        assert {f"ann:{SECRET}", SECRET} <= set(parse_address("https://a.example", HEADERS, ()).list_secrets())
 
     def test_reach_no_record(
         self, faulty: FaultyServer, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]

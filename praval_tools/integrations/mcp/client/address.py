@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from binascii import a2b_base64
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Final
@@ -98,10 +99,23 @@ class ServerAddress:
         return (*self.headers.values(), *self.variables, *(() if self.bearer is None else (self.bearer,)))
 
     def list_secrets(self) -> tuple[str, ...]:
-        """Return the values that must reach no record: those of the variables, and what follows `Bearer`."""
+        """Return the values that must reach no record: those of the variables, and what follows `Bearer` or `Basic`."""
         values = [os.environ.get(name, "") for name in self._list_secret_variables()]
         values += [word for value in values for word in value.split()[1:2]]
+        values += [part for value in values for part in _read_basic_credentials(value)]
         return tuple(sorted({value for value in values if len(value) >= _MIN_SECRET_LENGTH}, key=len, reverse=True))
+
+
+def _read_basic_credentials(value: str) -> tuple[str, ...]:
+    """Return user and password of a header for basic authentication, together and the password alone."""
+    scheme, _, encoded = value.partition(" ")
+    if scheme.lower() != "basic":
+        return ()
+    try:
+        decoded = a2b_base64(encoded).decode()
+    except ValueError:
+        return ()
+    return decoded, decoded.partition(":")[2]
 
 
 _MIN_SECRET_LENGTH: Final = 6

@@ -22,7 +22,6 @@ from mcp_types import METHOD_NOT_FOUND
 from pydantic import ValidationError
 
 from praval_tools.errors import ToolError
-from praval_tools.integrations.foreign_text import clean_text, remove_secrets
 from praval_tools.integrations.mcp.client.definitions import McpListing
 from praval_tools.integrations.mcp.client.errors import McpNotSentError, McpServerError
 from praval_tools.integrations.mcp.client.session import McpSession, ServerSettings, open_session, to_server_error
@@ -120,9 +119,7 @@ class ServerConnection:
             error: BaseException = EOFError()
         except Exception as failure:  # isolation: whatever a server does ends its own connection, and is reported
             error = failure
-        secrets = settings.address.list_secrets()
-        problem = to_server_error(settings.name, error, self.delivery, settings.connect_timeout).problem
-        return McpServerError(settings.name, clean_text(str(remove_secrets(problem, secrets))))
+        return to_server_error(settings, error, self.delivery)
 
     async def _deliver_listing(self, listing: McpListing) -> None:
         """Hand a listing on, in a thread, since taking in thousands of tools takes a while."""
@@ -182,7 +179,7 @@ class ServerConnection:
                 listing = await session.fetch_listing()
             await self._deliver_listing(listing)
         except (MCPError, ValidationError, TimeoutError, ToolError) as error:
-            self.error = to_server_error(settings.name, error, session.delivery, settings.connect_timeout)
+            self.error = to_server_error(settings, error, session.delivery)
         else:
             self.error = None
         for future in waiting:

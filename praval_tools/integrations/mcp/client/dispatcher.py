@@ -83,7 +83,9 @@ class CheckingDispatcher(JSONRPCDispatcher[TransportContext]):
                 stripped = {key: value for key, value in tool.items() if key != "outputSchema"}
             if reason := self._find_defect(raw, stripped):
                 name = tool.get("name") if isinstance(tool, dict) else None
-                self.problems.append(f"Tool {quote_name(name)} is left out: {reason}.")
+                shown = remove_secrets(name, self.secrets) if isinstance(name, str) else None
+                text = f"Tool {quote_name(shown)} is left out: {reason}."
+                self.problems.append(str(remove_secrets(text, self.secrets)))
             else:
                 readable.append(stripped)
                 whole = remove_secrets(tool, self.secrets)

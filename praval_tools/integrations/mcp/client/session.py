@@ -237,18 +237,23 @@ async def _negotiate_version(client: ClientSession) -> None:
             await client.discover()
 
 
-def to_server_error(name: str, error: BaseException, delivery: Delivery, seconds: float) -> McpServerError:
-    """Return why a connection failed or ended, in one sentence."""
+def to_server_error(settings: ServerSettings, error: BaseException, delivery: Delivery) -> McpServerError:
+    """Return why a connection failed or ended, or a listing failed, in one sentence without secrets."""
+    problem = clean_text(_describe_failure(error, delivery, settings.connect_timeout))
+    return McpServerError(settings.name, str(remove_secrets(problem, settings.address.list_secrets())))
+
+
+def _describe_failure(error: BaseException, delivery: Delivery, seconds: float) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, McpServerError):
-        return McpServerError(name, error.problem)
+        return error.problem
     if delivery.end_reason:
-        return McpServerError(name, f"{delivery.end_reason}.")
+        return f"{delivery.end_reason}."
     if isinstance(error, TimeoutError):
-        return McpServerError(name, f"it did not answer within {seconds:g} s.")
+        return f"it did not answer within {seconds:g} s."
     if isinstance(error, ToolError):
-        return McpServerError(name, str(error))
+        return str(error)
     if isinstance(error, MCPError):
-        return McpServerError(name, f"{error.message.rstrip('.')}.")
-    return McpServerError(name, f"it does not speak the protocol: {type(error).__name__}: {error}")
+        return f"{error.message.rstrip('.')}."
+    return f"it does not speak the protocol: {type(error).__name__}: {error}"

@@ -10,7 +10,7 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import IO, Final
 
@@ -19,7 +19,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCMessage, JSONRPCRequest, jsonrpc_message_adapter
 
-from praval_tools.integrations.foreign_text import replace_surrogates
+from praval_tools.integrations.foreign_text import remove_secrets, replace_surrogates
 from praval_tools.integrations.mcp.client.address import ServerAddress
 from praval_tools.integrations.mcp.client.errors import McpServerError
 from praval_tools.integrations.mcp.client.transport import Delivery, TransportStreams, describe_os_error
@@ -29,8 +29,11 @@ _CHUNK_BYTES: Final = 65_536
 _MAX_STRAY_LINES: Final = 1_000
 """How many lines in a row may be something else than messages; some servers print a greeting."""
 
-_STDERR_BYTES: Final = 2_000
+_STDERR_CHARACTERS: Final = 2_000
 """How much of what the process said last is shown where it fails."""
+
+_MAX_WRITTEN: Final = 9
+"""How many bytes one of a secret may be written as."""
 
 _POLL_SECONDS: Final = 0.01
 _GRACE_SECONDS: Final = 2.0
@@ -69,9 +72,13 @@ async def open_stdio(address: ServerAddress, delivery: Delivery, max_bytes: int)
 class ServerProcess:
     """The process of a server."""
 
-    def __init__(self, process: asyncio.subprocess.Process, transport: asyncio.SubprocessTransport) -> None:
-        self._process, self._transport = process, transport
+    def __init__(
+        self, process: asyncio.subprocess.Process, transport: asyncio.SubprocessTransport, secrets: Sequence[str]
+    ) -> None:
+        self._process, self._transport, self._secrets = process, transport, secrets
         self._last_errors = b""
+        self._margin = _MAX_WRITTEN * max((len(secret.encode()) for secret in secrets), default=0)
+        """How many bytes of a secret that was cut off may stand where `_last_errors` begins."""
 
     @classmethod
     async def start(cls, address: ServerAddress) -> ServerProcess:
@@ -89,7 +96,7 @@ class ServerProcess:
             )  # fmt: skip
         except (OSError, ValueError) as error:
             raise McpServerError(address.text, f"it cannot be started: {describe_os_error(error)}.") from None
-        return cls(asyncio.subprocess.Process(transport, protocol, loop), transport)
+        return cls(asyncio.subprocess.Process(transport, protocol, loop), transport, address.list_secrets())
 
     @property
     def pipes(self) -> tuple[IO[bytes], ...]:
@@ -140,7 +147,10 @@ class ServerProcess:
         await anyio.sleep(_POLL_SECONDS)  # what it wrote last may still be on its way
         code = self._process.returncode
         state = "closed its output" if code is None else f"ended with exit code {code}"
-        text = self._last_errors.decode("utf-8", "replace").strip()
+        text = str(remove_secrets(self._last_errors.decode("utf-8", "replace"), self._secrets))
+        if len(self._last_errors) >= _STDERR_CHARACTERS + self._margin:
+            text = text[self._margin :]
+        text = text[-_STDERR_CHARACTERS:].strip()
         return f"its process {state}" + (f", and said: {text}" if text else "")
 
     async def write_messages(self, outgoing: MemoryObjectReceiveStream[SessionMessage], delivery: Delivery) -> None:
@@ -163,7 +173,7 @@ class ServerProcess:
         """Keep the end of what it says on its error output."""
         errors = self._process.stderr
         while errors is not None and (chunk := await errors.read(_CHUNK_BYTES)):
-            self._last_errors = (self._last_errors + chunk)[-_STDERR_BYTES:]
+            self._last_errors = (self._last_errors + chunk)[-_STDERR_CHARACTERS - self._margin :]
 
     async def stop(self) -> None:
         """Close its input, and end it if that does not."""
