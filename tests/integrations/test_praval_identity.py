@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,10 +20,10 @@ from praval_rig import (
 )
 
 from praval_tools import Agent, NotOwnerError, ToolRegistry, ToolUsageError, current_agent
-from praval_tools.integrations.praval import attach
+from praval_tools.integrations.praval import attach, install, uninstall
 from praval_tools.journal.events import ApprovalAnswered
 
-# Tests of: method_patches
+# Tests of: method_patches, person_approvals, attachment, installation
 
 
 class TestApprovals:
@@ -63,6 +64,93 @@ class TestApprovals:
         assert registry.journal is not None
         assert not [one for one in registry.journal.events() if isinstance(one, ApprovalAnswered)]
         assert "ok" not in [one[2] for one in ended(registry)]
+
+    @pytest.mark.parametrize("way", ["another agent", "a detached agent", "service", "store", "its own store"])
+    def test_whatever_object_of_praval_decides(self, registry: ToolRegistry, tmp_path: Path, way: str) -> None:
+        """Broken promise: an agent's code approved by another object than the attached agent, and the call ran."""
+        registry.configure("wire", requires_approval=True)
+        registry.assign_tool_to_agent("wire", "analyst")
+        scripted("script", [("wire", {"amount": 1})], "done")
+        store = str(tmp_path / "hitl.db")
+        options: Any = {"provider": "script", "hitl_enabled": True, "hitl_db_path": store}
+        theirs = praval.Agent("analyst", **options)
+        held = attach(theirs, registry)
+        with pytest.raises(praval.InterventionRequired) as caught:
+            theirs.chat("go")
+        waiting = caught.value.intervention_id
+        approves: Any = {"decision": praval.hitl.InterventionDecision.APPROVE, "reviewer": "human"}
+        ways: dict[str, Callable[[], object]] = {
+            "another agent": lambda: praval.Agent("analyst", **options).approve_intervention(waiting),
+            "a detached agent": lambda: (held.detach(), theirs.approve_intervention(waiting)),
+            "service": lambda: praval.hitl.HITLService(store).approve_intervention(waiting, reviewer="human"),
+            "store": lambda: praval.hitl.get_hitl_store(store).decide_intervention(waiting, **approves),
+            "its own store": lambda: praval.hitl.HITLStore(store).decide_intervention(waiting, **approves),
+        }
+        with pytest.raises(NotOwnerError, match="approve|detach"):
+            Agent("mallory", registry=registry, function=ways[way])()
+        with pytest.raises(ValueError, match="pending"):
+            theirs.resume_run(caught.value.run_id)
+        Agent("eve", registry=registry, function=lambda: theirs.reject_intervention(waiting, reason="no"))()
+        assert "done" == theirs.resume_run(caught.value.run_id)
+        assert [("analyst", "wire", "ok")] != ended(registry)
+        held.detach()
+
+
+class TestHost:
+    @pytest.mark.parametrize(
+        "step", ["detach", "attach and detach", "other tools", "handler", "approvals", "uninstall"]
+    )
+    def test_alone_sets_how_an_agent_is_attached(self, registry: ToolRegistry, step: str) -> None:
+        """Broken promise: code of an agent detached another, whose blocked tool then ran, and acted in its name."""
+        ran = list[int]()
+
+        def look(text: str) -> None:
+            """Look."""
+            ran.append(1)
+
+        scripted("script", [("look", {"text": "a"})], "done")
+        theirs = praval.Agent("analyst", provider="script")
+        theirs.tool(look)
+        with install(registry) as installed, attach(theirs, registry) as held:
+            registry.block("look", "analyst")
+
+            def take_other_tools() -> None:
+                theirs.tools = {}
+                attach(theirs, registry)
+
+            steps: dict[str, Callable[[], object]] = {
+                "detach": held.detach,
+                "attach and detach": lambda: attach(theirs, registry).detach(),
+                "other tools": take_other_tools,
+                "handler": lambda: theirs.set_spore_handler(print),
+                "approvals": lambda: theirs.configure_hitl(enabled=False),
+                "uninstall": uninstall,
+            }
+            with pytest.raises(NotOwnerError):
+                Agent("mallory", registry=registry, function=steps[step])()
+            assert installed.active
+            assert "done" == theirs.chat("go")
+            assert [] == ran
+            assert [("analyst", "look", "forbidden")] == ended(registry)
+
+    def test_keeps_what_code_of_an_agent_attached_before(self, registry: ToolRegistry) -> None:
+        """Code of an agent detaches what it attached, unless the host program attached it as well."""
+        theirs, helper = praval.Agent("analyst", provider="script"), praval.Agent("analyst", provider="script")
+        Agent("analyst", registry=registry)
+
+        def work() -> None:
+            made.append(attach(theirs, registry))
+            attach(helper, registry).detach()
+            steps[:] = [made[0].detach]
+
+        made, steps = list[Any](), list[Callable[[], object]]([work])
+        mallory: Any = Agent("mallory", registry=registry, function=lambda: steps[0]())
+        mallory()
+        with attach(theirs, registry) as held:
+            with pytest.raises(NotOwnerError, match="detach"):
+                Agent("eve", registry=registry, function=held.detach)()
+            with pytest.raises(NotOwnerError, match="detach"):
+                mallory()
 
 
 class TestHandlers:

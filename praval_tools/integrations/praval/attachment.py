@@ -13,11 +13,12 @@ from praval_tools.integrations.praval.installation import get_installed_view
 from praval_tools.integrations.praval.method_patches import patch_agent
 from praval_tools.integrations.praval.migration import Migration, get_praval_agent, migrate_agent
 from praval_tools.integrations.praval.praval_modules import PravalObject
-from praval_tools.names import describe_registry
+from praval_tools.names import OPERATOR, describe_registry
 from praval_tools.registry import default
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.catalogue import Collisions
 from praval_tools.registry.registry import ToolRegistry
+from praval_tools.tools.frames import get_current_actor, refuse_others_than_operator
 
 _ATTACHMENT_ATTRIBUTE: Final = "_praval_tools_attachment"
 """The attribute in which Praval's agent keeps its attachment."""
@@ -38,7 +39,7 @@ class Attachment:
         self.migration = Migration((), ())
         self._collisions = collisions
         self._tools = AgentTools(theirs, agent, collisions)
-        self._attachments = get_catalogue(agent.registry).attachments
+        self._attachments, self._attached_by = get_catalogue(agent.registry).attachments, get_current_actor()
         self._restore_methods: Callable[[], None] | None = None
         self._original_tools: dict[str, Any] = theirs.tools
 
@@ -79,8 +80,20 @@ class Attachment:
         self._restore_methods, self.theirs.tools = restore_methods, AgentToolEntries(self._tools)
         self.theirs.__dict__[_ATTACHMENT_ATTRIBUTE] = self
 
+    def _keep_for_host(self) -> None:
+        """Let the code of an agent end it no more, where the host program has it now, too."""
+        if get_current_actor() == OPERATOR:
+            self._attached_by = OPERATOR
+
     def detach(self) -> None:
-        """Give the agent its own dictionary back, with what it has declared since; safe twice."""
+        """
+        Give the agent its own dictionary back, with what it has declared since; safe twice.
+
+        Raises:
+            NotOwnerError: It is the code of an agent that detaches it, and did not attach it itself.
+        """
+        if get_current_actor() != self._attached_by:
+            refuse_others_than_operator("detach an agent")
         restore_methods, self._restore_methods = self._restore_methods, None
         if restore_methods is None:
             return
@@ -134,6 +147,7 @@ def attach(
                 "already-attached",
             )
         if attachment is not None and isinstance(praval_agent.tools, AgentToolEntries):
+            attachment._keep_for_host()
             return attachment
         if attachment is not None:
             attachment.detach()  # somebody has given it another dictionary, which is brought along now

@@ -17,6 +17,7 @@ from praval_tools.names import describe_registry
 from praval_tools.registry import default
 from praval_tools.registry.catalogue import Collisions
 from praval_tools.registry.registry import ToolRegistry
+from praval_tools.tools.frames import refuse_others_than_operator
 
 
 class InstalledView(View):
@@ -92,7 +93,13 @@ class Installation:
         return self._lock.module._registry_lock is self._lock
 
     def uninstall(self) -> None:
-        """Give Praval its own registry back, the object that was there before; safe twice."""
+        """
+        Give Praval its own registry back, the object that was there before; safe twice.
+
+        Raises:
+            NotOwnerError: It is the code of an agent that does it.
+        """
+        refuse_others_than_operator("uninstall a registry")
         guard = self._lock
         with guard.lock:
             if not self.active:
@@ -126,7 +133,9 @@ def install(registry: ToolRegistry | None = None, *, collisions: Collisions = "e
         MissingExtraError: Praval is not installed.
         DuplicateToolError: Two tools have one name; nothing was installed.
         ToolUsageError: Another registry is installed.
+        NotOwnerError: It is the code of an agent that installs it.
     """
+    refuse_others_than_operator("install a registry")
     module = import_praval_module("praval.core.tool_registry")
     registry = default.get_tool_registry() if registry is None else registry
     lock = module._registry_lock

@@ -1,7 +1,8 @@
 """
 Replaces the methods of a Praval agent and its model runtime through which an attachment works.
 
-They are replaced on the two objects alone: other agents, and Praval's classes, are untouched.
+They are replaced on the two objects alone: other agents are untouched, and so are Praval's classes, but for the method
+by which each approval reaches its store.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 from praval_tools.errors import ToolUsageError
 from praval_tools.integrations.praval.agent_tools import AgentTools
 from praval_tools.integrations.praval.entries import LiveList, ToolEntry
-from praval_tools.integrations.praval.person_approvals import PersonApproval, add_shown_tool
+from praval_tools.integrations.praval.person_approvals import PersonApproval, add_shown_tool, guard_decisions
 from praval_tools.integrations.praval.praval_modules import TESTED, PravalObject, import_praval_module
 from praval_tools.registry.agent_function import AgentFunction
 from praval_tools.tools.frames import FrameScope, refuse_others_than_operator
@@ -40,7 +41,7 @@ def patch_agent(tools: AgentTools) -> Callable[[], None]:
     call, resume = replacements.replace_tool_call, replacements.replace_resume
     patches: list[tuple[PravalObject, str, Callable[[Method], Method]]] = [
         (praval_agent, "_runtime_call_options", replacements.replace_call_options),
-        (praval_agent, "approve_intervention", replacements.replace_approval),
+        (praval_agent, "configure_hitl", partial(replacements.refuse_agents, verb="configure who approves")),
         (praval_agent, "set_spore_handler", replacements.replace_handler_setter),
         (runtime, "_build_request", replacements.replace_request),
         (runtime, "_restore_runtime_request", replacements.replace_request),
@@ -51,13 +52,16 @@ def patch_agent(tools: AgentTools) -> Callable[[], None]:
         (runtime, "_call_provider", replacements.replace_provider_call),
         (runtime, "_acall_provider", replacements.replace_provider_call),
     ]
-    missing = [name for owner, name, _ in patches if not callable(getattr(owner, name, None))]
+    needed = [(owner, name) for owner, name, _ in patches]
+    needed.append((import_praval_module("praval.hitl.store").HITLStore, "decide_intervention"))
+    missing = [name for owner, name in needed if not callable(getattr(owner, name, None))]
     if missing:
         version = import_praval_module("praval").__version__
         raise ToolUsageError(
             f"praval {version} has no {', '.join(missing)}, which attach() needs; it is made for praval {TESTED}.",
             "untested-version",
         )
+    guard_decisions()
     if getattr(praval_agent, "spore_handler", None) is not None:  # the Reef keeps the method that calls it
         patches.append((praval_agent, "_custom_spore_handler", replacements.run_as_agent))
     patched = [_PatchedMethod(owner, name, replace) for owner, name, replace in patches]
@@ -130,20 +134,19 @@ class _Replacements:
         return AgentFunction(original, FrameScope(agent.registry, agent.principal, agent.name), agent.tools)
 
     def replace_handler_setter(self, original: Method) -> Method:
-        """Let a handler that is set later run as the agent, too."""
+        """Let the host program alone set a handler later, which runs as the agent, too."""
 
-        @wraps(original)
-        def wrapper(handler: Method) -> PravalObject:
+        def set_handler(handler: Method) -> PravalObject:
             return original(self.run_as_agent(handler))
 
-        return wrapper
+        return self.refuse_agents(set_handler, verb="set the handler of an agent")
 
-    def replace_approval(self, original: Method) -> Method:
-        """Let the host program alone hand on what a person decided."""
+    def refuse_agents(self, original: Method, *, verb: str) -> Method:
+        """Let the host program alone call a method."""
 
         @wraps(original)
         def wrapper(*args: Any, **options: Any) -> PravalObject:
-            refuse_others_than_operator("approve an intervention")
+            refuse_others_than_operator(verb)
             return original(*args, **options)
 
         return wrapper

@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache, wraps
 from typing import Final
 
 from praval_tools.execution.approvals import describe_approved_tool
 from praval_tools.integrations.praval.praval_modules import PravalObject, import_praval_module
+from praval_tools.tools.frames import refuse_others_than_operator
 from praval_tools.tools.tool import AnyTool
 
 _SHOWN_KEY: Final = "praval_tools_shown"
 """The field of Praval's suspended state that says which tool a person is asked about."""
+
+
+@cache
+def guard_decisions() -> None:
+    """
+    Let the host program alone hand on what a person approved, by whatever object of Praval's it does.
+
+    Each of them ends in one method of Praval's store, which is replaced for the process; it may still reject.
+    """
+    store_class = import_praval_module("praval.hitl.store").HITLStore
+    rejects = import_praval_module("praval.hitl.models").InterventionDecision.REJECT
+    decide = store_class.decide_intervention
+
+    @wraps(decide)
+    def decide_as_host(store: PravalObject, *args: object, decision: object, **options: object) -> PravalObject:
+        if decision is not rejects:
+            refuse_others_than_operator("approve an intervention")
+        return decide(store, *args, decision=decision, **options)
+
+    store_class.decide_intervention = decide_as_host
 
 
 def describe_shown_tool(tool: AnyTool) -> list[str]:
