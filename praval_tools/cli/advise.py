@@ -9,9 +9,9 @@ import click
 from rich.text import Text
 
 from praval_tools.cli.app_option import report_options
-from praval_tools.cli.common import UsageError
+from praval_tools.cli.common import UsageError, find_command_line
 from praval_tools.cli.journal_option import locate_journal, open_selected_registry
-from praval_tools.cli.output import make_console, print_json, print_message, print_parts
+from praval_tools.cli.output import make_console, print_json, print_message, print_parts, unwrap
 from praval_tools.cli.progress import track_progress
 from praval_tools.cli.times import PastTimeParam, format_time
 from praval_tools.names import format_count
@@ -44,7 +44,7 @@ def advise_command(
         raise locate_journal(ctx).make_missing_error()
     records = track_progress(journal.store.read(since=since, until=until), journal.count(), "Reading")
     found = [
-        advice for advice in collect_advice(registry, records)
+        advice for advice in collect_advice(registry, records, find_command_line(ctx))
         if (agent is None or advice.agent == agent) and (tool is None or advice.tool == tool)
     ]  # fmt: skip
     if as_json:
@@ -63,7 +63,7 @@ def _describe(advice: Advice) -> list[Text]:
     if advice.first is not None and advice.last is not None:
         calls = format_count(advice.calls, "call")
         lines.append(Text(f"  {calls}, {format_time(advice.first)} to {format_time(advice.last)} (UTC)", "dim"))
-    return [*lines, *(Text(f"  {command}") for command in advice.commands)]
+    return [*lines, *(unwrap(Text(f"  {command}")) for command in advice.commands)]
 
 
 def _to_json(advice: Advice) -> dict[str, object]:

@@ -22,6 +22,7 @@ from praval_tools.cli.common import (
     F,
     JsonObject,
     UsageError,
+    find_command_line,
     json_option,
     sanitize_text,
 )
@@ -37,6 +38,7 @@ from praval_tools.cli.output import (
     print_parts,
     report_effect,
     to_cell,
+    unwrap,
 )
 from praval_tools.cli.repeated_call import (
     find_waiting_request,
@@ -47,7 +49,7 @@ from praval_tools.cli.repeated_call import (
 )
 from praval_tools.errors import UnknownToolError
 from praval_tools.names import find_similar_names
-from praval_tools.report.remedies import format_remedy, get_useful_change, write_as_commands
+from praval_tools.report.remedies import CommandLine
 from praval_tools.schema.json_input import MAX_BYTES, MalformedArgumentsError, parse_arguments
 from praval_tools.tools.call import encode_value
 from praval_tools.tools.tool import AnyTool
@@ -132,17 +134,19 @@ def why_command(ctx: click.Context, *, agent: str, tool: str, words: tuple[str, 
     decision = registry.explain(agent, tool, parse_words(words, registry.get_tool(tool)) if words else None)
     if decision.rule == ToolArgumentsError.code:
         raise UsageError(decision.reason)
+    commands = find_command_line(ctx)
     if as_json:
-        print_json(_decision_to_json(decision))
+        print_json(_decision_to_json(decision, commands))
     else:
         console = make_console()
-        print_parts(console, _render_verdict(decision), "", _build_rules_table(decision, console.width))
+        table = _build_rules_table(decision, commands, console.width)
+        print_parts(console, _render_verdict(decision, commands), "", table)
     if decision.rule == "unknown":
         ctx.exit(EXIT_USAGE)
     ctx.exit(EXIT_OK if decision.allowed else EXIT_REFUSED)
 
 
-def _render_verdict(decision: Decision) -> Text:
+def _render_verdict(decision: Decision, commands: CommandLine) -> Text:
     """Return the decision in one or two lines: who, what, why, and what would change it."""
     verdict = Text("allowed", "bold green") if decision.allowed else Text(decision.outcome, "bold red")
     agent, tool = to_cell(decision.agent or "nobody", "bold"), to_cell(decision.tool, "bold")
@@ -151,18 +155,18 @@ def _render_verdict(decision: Decision) -> Text:
         text.append_text(Text.assemble(" (", build_rule_cell(decision.rule, True), ")"))
     if decision.reason:
         text.append(f"\n{sanitize_text(decision.reason)}")
-    if remedy := format_remedy(decision):
+    if remedy := commands.format_remedy(decision):
         text.append(f"\nTo change it: {sanitize_text(remedy)}", style="dim")
-    return text
+    return unwrap(text)
 
 
-def _build_rules_table(decision: Decision, width: int) -> Table:
+def _build_rules_table(decision: Decision, commands: CommandLine, width: int) -> Table:
     """Return every rule that was tried; what would change its answer is a column, or a line where there is no room."""
     is_wide = width >= _MIN_WIDE_WIDTH
     rows = []
     for number, tried in enumerate(decision.tried, start=1):
         rule, holds, because = build_tried_cells(tried, decision)
-        change = to_cell(get_useful_change(tried), "dim")
+        change = to_cell(commands.get_useful_change(tried), "dim")
         if not is_wide and change.plain:
             because = Text.assemble(because, "\n", ("-> ", "dim"), change)
         rows.append((Text(str(number), style="dim"), rule, holds, because, change)[: 5 if is_wide else 4])
@@ -170,13 +174,14 @@ def _build_rules_table(decision: Decision, width: int) -> Table:
     return build_grid(titles, rows, unwrapped_columns=(0, 1, 2))
 
 
-def _decision_to_json(decision: Decision) -> JsonObject:
+def _decision_to_json(decision: Decision, commands: CommandLine) -> JsonObject:
     names = ("agent", "tool", "allowed", "outcome", "rule", "reason")
     tried = [
-        {"rule": rule.rule, "holds": rule.holds, "why": rule.why, "change": write_as_commands(rule.change)}
+        {"rule": rule.rule, "holds": rule.holds, "why": rule.why, "change": commands.rewrite(rule.change)}
         for rule in decision.tried
     ]
-    return {name: getattr(decision, name) for name in names} | {"remedy": format_remedy(decision), "tried": tried}
+    texts = {"remedy": commands.format_remedy(decision), "tried": tried}
+    return {name: getattr(decision, name) for name in names} | texts
 
 
 # ── call ─────────────────────────────────────────────────────────────────────────────────────────
@@ -223,10 +228,10 @@ def call_command(
         elif result.success:
             _print_value(content, text)
         else:
-            _print_failure(result, registry)
+            _print_failure(result, registry, find_command_line(ctx))
             for purpose, command in commands:
                 text = f"{purpose}: {command}" if command else f"{purpose}."
-                print_message(Text(sanitize_text(text), "dim", no_wrap=True, overflow="ignore"))  # to be copied
+                print_message(unwrap(Text(sanitize_text(text), "dim")))
     ctx.exit(_get_exit_code(result))
 
 
@@ -236,7 +241,7 @@ def _print_value(content: object, text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-def _print_failure(result: ToolResult, registry: ToolRegistry) -> None:
+def _print_failure(result: ToolResult, registry: ToolRegistry, line: CommandLine) -> None:
     """Print what went wrong; of a refusal also what no model reads: owner, remedy, names of other agents' tools."""
     kind = f" ({result.error_type})" if result.outcome is Outcome.TOOL_ERROR and result.error_type else ""
     text, remedy = result.error or "", ""
@@ -245,11 +250,11 @@ def _print_failure(result: ToolResult, registry: ToolRegistry) -> None:
         text = str(UnknownToolError(result.name, find_similar_names(result.name, registry.state.tools)))
     if result.outcome in _REFUSED_OUTCOMES and decision is not None:
         text = text if decision.allowed else decision.reason or text
-        remedy = format_remedy(decision)
+        remedy = line.format_remedy(decision)
     label = (f"{result.outcome.value}{kind}: ", "bold red")
     print_message(Text.assemble(label, sanitize_text(text, keep_line_breaks=True)))
     if remedy:
-        print_message(f"To change it: {remedy}", "dim")
+        print_message(unwrap(to_cell(f"To change it: {remedy}", "dim")))
 
 
 def _get_exit_code(result: ToolResult) -> int:

@@ -10,13 +10,13 @@ from attrs import field, frozen
 
 from praval_tools import ToolRegistry, plugin_reports
 from praval_tools.cli.app_option import complete_agent, complete_tool, find_app_spec, load_app_registry, report_options
-from praval_tools.cli.common import EXIT_REFUSED, CommandError, JsonObject, UsageError
+from praval_tools.cli.common import EXIT_REFUSED, CommandError, JsonObject, UsageError, find_command_line
 from praval_tools.cli.journal_option import MEMORY_JOURNAL_NAME, locate_journal, open_selected_registry
 from praval_tools.cli.output import print_json, print_message, print_note, print_result, report_effect, to_cell
 from praval_tools.cli.plugin_commands import ensure_plugins_loaded, has_plugins_as_program
 from praval_tools.errors import InvalidNameError, JournalWarning, ToolUsageError, UnknownToolError
 from praval_tools.names import check_agent_name, find_similar_names, suggest_names
-from praval_tools.report.remedies import write_as_commands
+from praval_tools.report.remedies import CommandLine
 
 
 @frozen(kw_only=True)
@@ -75,7 +75,7 @@ def _apply_change(ctx: click.Context, change: Callable[[ToolRegistry], ChangeRes
         CommandError: It cannot be made, or cannot be recorded.
     """
     registry = load_app_registry(ctx)
-    own, location = registry.journal, locate_journal(ctx)
+    own, location, commands = registry.journal, locate_journal(ctx), find_command_line(ctx)
     if own is not None and own.name == MEMORY_JOURNAL_NAME:
         fix = "give the registry a file: ToolRegistry(journal='runs.db')."
         raise CommandError(
@@ -85,12 +85,12 @@ def _apply_change(ctx: click.Context, change: Callable[[ToolRegistry], ChangeRes
         trial = registry.fork()
         if not plugin_reports(registry) and has_plugins_as_program(registry):
             ensure_plugins_loaded(trial, quiet=True)
-        result, _ = _run_change(trial, change)
+        result, _ = _run_change(trial, change, commands)
         if not result.changed:
             _print_change(ctx, result, (), None, as_json=as_json)
             return
     registry = open_selected_registry(ctx, is_change=True, create_journal=True)
-    result, notes = _run_change(registry, change)
+    result, notes = _run_change(registry, change, commands)
     journal = registry.journal.name if registry.journal is not None else location.name
     hint = "" if own is not None else f" Your program sees it with ToolRegistry(journal={journal!r})"
     if hint and find_app_spec(ctx) is None:
@@ -99,7 +99,7 @@ def _apply_change(ctx: click.Context, change: Callable[[ToolRegistry], ChangeRes
 
 
 def _run_change(
-    registry: ToolRegistry, change: Callable[[ToolRegistry], ChangeResult]
+    registry: ToolRegistry, change: Callable[[ToolRegistry], ChangeResult], commands: CommandLine
 ) -> tuple[ChangeResult, tuple[str, ...]]:
     """Make the change; return its result, and its notes after the warnings that it gave."""
     with warnings.catch_warnings(record=True) as caught:
@@ -112,7 +112,7 @@ def _run_change(
     for warning in caught:
         if issubclass(warning.category, JournalWarning):
             raise CommandError(f"It was not recorded: {warning.message}")
-    return result, (*(write_as_commands(str(warning.message)) for warning in caught), *result.notes)
+    return result, (*(commands.rewrite(str(warning.message)) for warning in caught), *result.notes)
 
 
 def _print_change(

@@ -12,14 +12,14 @@ from rich.text import Text
 
 from praval_tools import ConfigProblem, RegistryProblem, ToolRegistry
 from praval_tools.cli.app_option import add_working_folder, find_app_spec, report_options
-from praval_tools.cli.common import EXIT_PROBLEM, sanitize_text
+from praval_tools.cli.common import EXIT_PROBLEM, find_command_line, sanitize_text
 from praval_tools.cli.config_option import check_selected_config, list_unread_sources, select_config
 from praval_tools.cli.journal_option import open_selected_registry
 from praval_tools.cli.output import print_json, print_result, to_cell
 from praval_tools.config.json_schema import build_config_schema
 from praval_tools.errors import ConfigError
 from praval_tools.names import format_count
-from praval_tools.report.remedies import write_as_commands
+from praval_tools.report.remedies import CommandLine
 
 
 @frozen
@@ -101,7 +101,7 @@ def _check(ctx: click.Context) -> tuple[ToolRegistry | None, list[CheckProblem]]
         expected = {"unknown-tool"}  # looked for already, with its line; of a server without tools, it may come
         if not registry.agents:
             expected.add("unreachable")  # a program declares the agents
-    return registry, [*problems, *_describe_problems(registry.problems(), expected)]
+    return registry, [*problems, *_describe_problems(registry.problems(), expected, find_command_line(ctx))]
 
 
 def _describe_config_problem(problem: ConfigProblem) -> CheckProblem:
@@ -116,11 +116,13 @@ def _join(problem: ConfigProblem) -> str:
     return f"{problem.key}: {problem.expected}" if problem.key else problem.expected
 
 
-def _describe_problems(problems: Iterable[RegistryProblem], expected: set[str]) -> list[CheckProblem]:
+def _describe_problems(
+    problems: Iterable[RegistryProblem], expected: set[str], commands: CommandLine
+) -> list[CheckProblem]:
     """Return problems as they are printed, without those of the *expected* kinds."""
     return [
         CheckProblem(
-            problem.kind, problem.subject, write_as_commands(problem.message), write_as_commands(problem.remedy)
+            problem.kind, problem.subject, commands.rewrite(problem.message), commands.rewrite(problem.remedy)
         )
         for problem in problems
         if problem.kind not in expected

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
 import click
 
+from praval_tools.lazy_import import load
 from praval_tools.names import suggest_names
+from praval_tools.report.remedies import CommandLine
 from praval_tools.report.text import format_arguments as format_arguments
 from praval_tools.report.text import sanitize_text as sanitize_text
 
@@ -115,6 +116,11 @@ def get_app_option(ctx: click.Context) -> str | None:
     return value
 
 
+def set_app_option(ctx: click.Context, value: str) -> None:
+    """Take *value* for that of `--app`."""
+    ctx.meta[_APP_KEY] = value
+
+
 def get_config_option(ctx: click.Context) -> tuple[str, ...]:
     """Return the values of `--config`, wherever they stood."""
     values: tuple[str, ...] = ctx.meta.get(_CONFIG_KEY, ())
@@ -145,9 +151,17 @@ class CommandGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def write_next_command(ctx: click.Context, words: list[str], *, journal: str | None = None) -> str:
-    """Return a command to go on with, with the options of this one that say which registry and journal are meant."""
+def find_command_line(ctx: click.Context, *, journal: str | None = None) -> CommandLine:
+    """
+    Return how a command to go on with begins: with the options of this one that say what it is about.
+
+    Args:
+        ctx: Of this command.
+        journal: The journal, where this command names none.
+    """
+    journal = get_journal_option(ctx) or journal
+    if journal is not None:  # a command is shown to others, who need no password
+        journal = load("praval_tools.journal.storage.open_store").get_store_name(journal)
     options = [("--app", get_app_option(ctx)), *(("--config", path) for path in get_config_option(ctx))]
-    options.append(("--journal", get_journal_option(ctx) or journal))
-    named = [word for option, value in options if value is not None for word in (option, value)]
-    return shlex.join(["praval-tools", *words, *named])
+    options.append(("--journal", journal))
+    return CommandLine([word for option, value in options if value is not None for word in (option, value)])

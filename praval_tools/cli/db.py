@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from praval_tools.cli.app_option import report_options
-from praval_tools.cli.common import EXIT_PROBLEM, CommandGroup
+from praval_tools.cli.common import EXIT_PROBLEM, CommandGroup, find_command_line
 from praval_tools.cli.journal_option import locate_journal
 from praval_tools.cli.output import print_json, print_result, report_effect, to_cell
 from praval_tools.lazy_import import load
@@ -57,7 +57,8 @@ def status_command(ctx: click.Context, as_json: bool) -> None:
         print_result(to_cell(f"The tables of {location.name!r} are of version {version}, as needed."))
     else:
         found = f"are of version {version}" if version else "are missing"
-        fix = "upgrade praval-tools" if version and version > needed else "run praval-tools db upgrade"
+        upgrade = f"run {find_command_line(ctx).write('db upgrade')}"
+        fix = "upgrade praval-tools" if version and version > needed else upgrade
         print_result(to_cell(f"The tables of {location.name!r} {found}; needed is {needed}: {fix}."))
     if version != needed:
         ctx.exit(EXIT_PROBLEM)

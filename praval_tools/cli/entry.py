@@ -19,6 +19,7 @@ from praval_tools.cli.common import (
     OutputError,
     app_option,
     config_option,
+    find_command_line,
     journal_option,
     sanitize_text,
     traceback_option,
@@ -27,7 +28,6 @@ from praval_tools.errors import ToolError, UnknownToolError
 from praval_tools.lazy_import import load
 from praval_tools.names import has_type, to_plain_text
 from praval_tools.plugins.discovery import find_plugins, read_allow_list
-from praval_tools.report.remedies import write_as_commands
 from praval_tools.tools.frames import activate_tool_frame
 
 _PLUGIN_COMMANDS_KEY = "praval_tools.cli.plugin_commands"
@@ -118,6 +118,11 @@ class RootCommandGroup(CommandGroup):
             if isinstance(error, BrokenPipeError) or _flush_stdout() is not None:
                 raise OutputError(error) from error
             raise
+        except BaseException as error:
+            if has_type(error, OutputError) or not has_type(error, (CommandError, ToolError)):
+                raise
+            text, code = _describe_error(error)
+            raise CommandError(find_command_line(ctx).rewrite(text), code) from error
 
 
 @click.command(
@@ -177,18 +182,17 @@ def _run_command(arguments: list[str]) -> int:
     except BaseException as error:  # every remaining error is shown to a person, in one line
         if "--traceback" in arguments:
             raise
-        with activate_tool_frame("praval-tools"):  # its class may be that of a tool, an app or a plugin
-            text, code = _describe_error(error)
+        text, code = _describe_error(error)
         return _print_error("Error:", text, code)
 
 
 def _describe_error(error: BaseException) -> tuple[str, int]:
     """Return the text of an error, and the exit code."""
-    if not has_type(error, (CommandError, ToolError)):
-        text = f"{type(error).__name__}: {error} (for the full traceback add --traceback)"
-        return text, EXIT_PROBLEM
-    default = EXIT_USAGE if has_type(error, UnknownToolError) else EXIT_PROBLEM
-    return write_as_commands(to_plain_text(error)), getattr(error, "exit_code", default)
+    with activate_tool_frame("praval-tools"):  # its class may be that of a tool, an app or a plugin
+        if not has_type(error, (CommandError, ToolError)):
+            return f"{type(error).__name__}: {error} (for the full traceback add --traceback)", EXIT_PROBLEM
+        default = EXIT_USAGE if has_type(error, UnknownToolError) else EXIT_PROBLEM
+        return to_plain_text(error), getattr(error, "exit_code", default)
 
 
 def _print_error(label: str, message: str, code: int) -> int:

@@ -24,7 +24,6 @@ from praval_tools.cli.common import JsonObject, UsageError
 from praval_tools.cli.times import FutureTimeParam, Param, format_time
 from praval_tools.errors import GrantError
 from praval_tools.names import OPERATOR, format_count
-from praval_tools.report.remedies import write_command
 from praval_tools.schema.json_input import parse_typed_json
 
 _WHERE_EXAMPLE: Final = """'{"amount": {"maximum": 100}}'"""
@@ -107,7 +106,7 @@ def assign_command(
 
 def _check_may_be_assigned(registry: ToolRegistry, tool: str, agent: str) -> None:
     if blocks := registry.state.get_access(agent, tool).blocks:
-        fix = f"Unblock it first: {write_command('unblock', [tool, agent])}."
+        fix = f"Unblock it first: unblock({tool!r}, {agent!r})."
         raise make_refusal(f"{agent} is blocked from {tool} {_format_block(blocks[0])}. {fix}")
     if registry.state.get_profile(agent).retired:
         raise make_refusal(f"Agent {agent!r} is retired and can call nothing; declare it again.")

@@ -15,7 +15,7 @@ import click
 
 from praval_tools import ToolRegistry
 from praval_tools.cli.app_option import app_options
-from praval_tools.cli.common import UsageError, write_next_command
+from praval_tools.cli.common import UsageError, find_command_line
 from praval_tools.cli.journal_option import names_journal, open_selected_registry
 from praval_tools.cli.listening import build_url, check_address, open_socket
 from praval_tools.cli.listings import warn_if_undeclared
@@ -65,8 +65,8 @@ def serve_command(
         warn_if_undeclared(registry, agent)
     tokens = None if agent is not None else open_selected_tokens(registry.journal, token_file)
     if tokens is not None and all(token.role != AGENT_ROLE for token in tokens.list()):
-        words = ["tokens", "add", "AGENT", *(["--tokens", token_file] if token_file else [])]
-        print_note(f"there are no tokens yet, so nobody can connect: {write_next_command(ctx, words)}")
+        command = find_command_line(ctx).write("tokens add", ["AGENT"], ["--tokens", token_file] if token_file else [])
+        print_note(f"there are no tokens yet, so nobody can connect: {command}")
     application = http_app(
         registry, agent=agent, tokens=tokens, allowed_hosts=hosts, allowed_origins=origins,
         elicit_approvals=elicit_approvals,

@@ -65,6 +65,12 @@ def print_parts(console: Console, *parts: RenderableType) -> None:
         console.file.write(f"{line.rstrip()}\n")
 
 
+def unwrap(text: Text) -> Text:
+    """Have a terminal break the lines of *text*, so that a command in it can be copied as one line."""
+    text.no_wrap, text.overflow = True, "ignore"
+    return text
+
+
 def print_result(*parts: RenderableType) -> None:
     """Print *parts* to stdout."""
     print_parts(make_console(), *parts)

@@ -10,7 +10,7 @@ from contextlib import redirect_stdout
 import click
 
 from praval_tools import PluginReport, PluginWarning, ToolRegistry, autoload, get_tool_registry, plugin_reports
-from praval_tools.cli.common import CommandError, sanitize_text
+from praval_tools.cli.common import CommandError, find_command_line, sanitize_text
 from praval_tools.cli.output import print_note
 from praval_tools.config.app import read_app_config
 from praval_tools.config.plugins import read_plugins_config
@@ -63,7 +63,7 @@ def ensure_plugins_loaded(registry: ToolRegistry, *, quiet: bool = False, is_cha
 def _print_plugin_notes(reports: Iterable[PluginReport]) -> None:
     for report in reports:
         if report.error is not None:
-            text = f"{report.error} (more: praval-tools plugins)"
+            text = f"{report.error} (more: {find_command_line(click.get_current_context()).write('plugins')})"
         elif report.changed:
             text = f"{report.distribution} {report.version} changed {format_changes(report)}."
         else:

@@ -13,7 +13,7 @@ from praval_tools.cli.common import (
     DEFAULT_JOURNAL,
     JsonObject,
     UsageError,
-    write_next_command,
+    find_command_line,
 )
 from praval_tools.cli.journal_option import MEMORY_JOURNAL_NAME
 from praval_tools.clock import SystemClock
@@ -95,19 +95,19 @@ def list_next_commands(
     """Return what the operator does about a call that needs an approval: each time what for, and the command."""
     if result.outcome is not Outcome.APPROVAL_REQUIRED:
         return []
-    journal, call = _find_lasting_journal(registry), ["call", result.agent or "", result.name]
+    journal, call = _find_lasting_journal(registry), [result.agent or "", result.name]
     if journal is None and registry.journal is not None:
         return [("An approval needs a journal in a file, and that of this registry is in memory", "")]
     if journal is None:
-        again = write_next_command(ctx, [*call, *words], journal=DEFAULT_JOURNAL)
+        again = find_command_line(ctx, journal=DEFAULT_JOURNAL).write("call", [*call, *words])
         return [("An approval needs a journal, which keeps the request", again)]
     request = next((row for row in _list_requests(journal) if row.id == result.approval_id), None)
     if request is None:  # somebody answered and used it meanwhile
         return []
-    given = ["ARGUMENTS"] if _holds_secrets(request) else []
+    given, line = ["ARGUMENTS"] if _holds_secrets(request) else [], find_command_line(ctx)
     return [
-        ("To approve it", write_next_command(ctx, ["approvals", "approve", request.id])),
-        ("Then, to make it once", write_next_command(ctx, [*call, *given, "--id", request.tool_call_id])),
+        ("To approve it", line.write("approvals approve", [request.id])),
+        ("Then, to make it once", line.write("call", [*call, *given], ["--id", request.tool_call_id])),
     ]
 
 

@@ -14,7 +14,15 @@ from rich.text import Text
 from praval_tools import ToolRegistry
 from praval_tools.cli.app_option import load_app_registry, report_options
 from praval_tools.cli.call_tree import build_call_tree
-from praval_tools.cli.common import EXIT_PROBLEM, CommandError, CommandGroup, JsonObject, UsageError, sanitize_text
+from praval_tools.cli.common import (
+    EXIT_PROBLEM,
+    CommandError,
+    CommandGroup,
+    JsonObject,
+    UsageError,
+    find_command_line,
+    sanitize_text,
+)
 from praval_tools.cli.journal_option import open_selected_journal
 from praval_tools.cli.output import (
     build_grid,
@@ -25,6 +33,7 @@ from praval_tools.cli.output import (
     print_result,
     report_effect,
     to_cell,
+    unwrap,
 )
 from praval_tools.cli.plugin_commands import ensure_plugins_loaded, has_plugins_as_program
 from praval_tools.cli.times import format_time
@@ -32,6 +41,7 @@ from praval_tools.errors import ToolUsageError
 from praval_tools.journal import Journal, RecordedCall, RunInfo
 from praval_tools.journal.replay import FINAL_OUTCOMES, Recording, ReplayEntry
 from praval_tools.names import OPERATOR, format_count, suggest_names
+from praval_tools.report.remedies import CommandLine
 from praval_tools.schema.json_values import reject_constant
 
 _MAX_HINTS = 5
@@ -105,7 +115,7 @@ def show_command(ctx: click.Context, run: str, *, as_json: bool) -> None:
         console,
         Text.assemble(to_cell(run, "bold"), counts, doubt),
         build_call_tree(calls, console),
-        *_render_resolve_hints(run, doubtful),
+        *_render_resolve_hints(run, doubtful, find_command_line(ctx)),
     )
 
 
@@ -113,12 +123,12 @@ def _is_replayable(call: RecordedCall) -> bool:
     return not call.in_doubt and call.outcome in FINAL_OUTCOMES
 
 
-def _render_resolve_hints(run: str, doubtful: list[RecordedCall]) -> Iterator[Text]:
+def _render_resolve_hints(run: str, doubtful: list[RecordedCall], line: CommandLine) -> Iterator[Text]:
     for call in doubtful[:_MAX_HINTS]:
         name = sanitize_text(call.tool_name)
         yield Text(f"\nIn doubt: {name} started, and its result was not recorded. To resolve it:")
-        command = f"praval-tools runs resolve {sanitize_text(run)} {sanitize_text(call.tool_call_id)}"
-        yield Text(f"  {command} --result JSON | --error TEXT | --rerun", style="bold")
+        command = sanitize_text(line.write("runs resolve", [run, call.tool_call_id]))
+        yield unwrap(Text(f"  {command} --result JSON | --error TEXT | --rerun", style="bold"))
     if len(doubtful) > _MAX_HINTS:
         yield Text(f"\nand {len(doubtful) - _MAX_HINTS:,} more.")
 

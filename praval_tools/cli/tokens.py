@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from praval_tools.cli.app_option import app_options, find_app_spec, load_app_registry, report_options
-from praval_tools.cli.common import CommandGroup, write_next_command
+from praval_tools.cli.common import CommandGroup, find_command_line
 from praval_tools.cli.journal_option import locate_journal
 from praval_tools.cli.output import (
     build_grid,
@@ -64,8 +64,8 @@ def list_command(ctx: click.Context, as_json: bool, token_file: str | None) -> N
     if as_json:
         print_json([_to_json(token) for token in tokens])
     elif not tokens:
-        words = ["tokens", "add", "AGENT", *(["--tokens", token_file] if token_file else [])]
-        print_message(f"There are no tokens. Make one: {write_next_command(ctx, words)}")
+        command = find_command_line(ctx).write("tokens add", ["AGENT"], ["--tokens", token_file] if token_file else [])
+        print_message(f"There are no tokens. Make one: {command}")
     else:
         titles = ("id", "agent", "role", "made (UTC)", "expires (UTC)")
         print_result(build_grid(titles, map(_build_row, tokens), unwrapped_columns=(0, 1, 2, 3, 4)))

@@ -12,13 +12,14 @@ import click
 
 from praval_tools import ToolRegistry
 from praval_tools.cli.app_option import app_options, find_app_spec
-from praval_tools.cli.common import UsageError, get_app_option, set_journal_option, write_next_command
+from praval_tools.cli.common import UsageError, find_command_line, get_app_option, set_app_option, set_journal_option
 from praval_tools.cli.config_option import select_config
 from praval_tools.cli.journal_option import locate_journal, open_selected_journal, open_selected_registry
 from praval_tools.cli.listening import build_url, check_address, is_loopback, open_socket
 from praval_tools.cli.output import print_message, print_note
 from praval_tools.cli.tokens import file_option, open_selected_tokens
 from praval_tools.demo import registry as build_demo_registry
+from praval_tools.demo.app import APP as DEMO_APP
 from praval_tools.demo.app import is_demo_journal
 from praval_tools.errors import InvalidNameError, MissingExtraError
 from praval_tools.journal import Journal
@@ -72,16 +73,17 @@ def ui_command(
     from praval_tools.web.server.settings import PageSettings
 
     settings = PageSettings(
-        port=listener.getsockname()[1], hosts=hosts, is_https=has_tls or behind_https, is_behind_proxy=behind_https
+        port=listener.getsockname()[1], hosts=hosts, is_https=has_tls or behind_https, is_behind_proxy=behind_https,
+        commands=find_command_line(ctx),
     )
     activity, logins = Activity(journal), Logins(tokens=tokens)
     ctx.call_on_close(activity.close)
     address = f"{build_url(host, listener, scheme='https' if has_tls else 'http')}/"
     is_at_terminal = sys.stderr.isatty() and is_loopback(host) and not is_database_url(journal.name)
     token = logins.make_one_time_token(_find_user_name()) if is_at_terminal else None
-    words = ["tokens", "add", "NAME", "--role", "operator", *(["--tokens", token_file] if token_file else [])]
+    options, line = ["--role", "operator", *(["--tokens", token_file] if token_file else [])], find_command_line(ctx)
     print_message(f"The page of {journal.name} is at {address}")
-    _explain_log_in(tokens, token, write_next_command(ctx, words))
+    _explain_log_in(tokens, token, line.write("tokens add", ["NAME"], options))
     page = build_app(activity, logins, registry=registry, settings=settings)
     certificate = None
     if tls_certificate is not None and tls_key is not None:
@@ -120,6 +122,7 @@ def _open_journal(ctx: click.Context) -> tuple[Journal, ToolRegistry | None]:
         if not is_demo_journal(journal):
             return journal, None
         registry = ctx.with_resource(build_demo_registry())
+        set_app_option(ctx, DEMO_APP)
         registry.journal = location.place
     elif find_app_spec(ctx) is None and not select_config(ctx).declares_registry:
         return open_selected_journal(ctx), None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from attrs import define
 
@@ -21,6 +22,9 @@ from praval_tools.journal import Journal
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.decorators import agent
 from praval_tools.registry.registry import ToolRegistry
+
+APP: Final = "praval_tools.demo:registry"
+"""What names the demo's registry to the commands."""
 
 
 @define

@@ -21,7 +21,7 @@ from praval_tools.journal.storage.protocol import Record
 from praval_tools.names import format_count
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.report.call_patterns import CallPattern
-from praval_tools.report.remedies import write_command
+from praval_tools.report.remedies import CommandLine
 
 AdviceKind = Literal[
     "unused-grant", "narrower-grant", "unused-share", "unused-category", "unused-tool", "wanted-grant"
@@ -105,7 +105,9 @@ class _Usage:
                 self.by_grant[decision.source.removeprefix("grant:")].add(event.time, arguments)
 
 
-def collect_advice(registry: ToolRegistry, records: Iterable[Record]) -> list[Advice]:
+def collect_advice(
+    registry: ToolRegistry, records: Iterable[Record], line: CommandLine = CommandLine()
+) -> list[Advice]:
     """
     Return what the records of a span of time advise for a registry; its memory does not grow with them.
 
@@ -115,6 +117,7 @@ def collect_advice(registry: ToolRegistry, records: Iterable[Record]) -> list[Ad
     Args:
         registry: With the present grants, and the tools and agents of the program, where there is one.
         records: Of its journal, in order.
+        line: How the commands of the advice begin.
     """
     usage = _Usage()
     for record in records:
@@ -126,16 +129,16 @@ def collect_advice(registry: ToolRegistry, records: Iterable[Record]) -> list[Ad
             if isinstance(event, AgentToolCall | CallRefused):
                 usage.add(event)
     return [
-        *_advise_on_grants(registry, usage), *_advise_on_shares(registry, usage),
-        *_advise_on_categories(registry, usage), *_advise_on_tools(registry, usage),
-        *_advise_on_refusals(registry, usage),
+        *_advise_on_grants(registry, usage, line), *_advise_on_shares(registry, usage, line),
+        *_advise_on_categories(registry, usage, line), *_advise_on_tools(registry, usage, line),
+        *_advise_on_refusals(registry, usage, line),
     ]  # fmt: skip
 
 
 # ── grants ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _advise_on_grants(registry: ToolRegistry, usage: _Usage) -> Iterator[Advice]:
+def _advise_on_grants(registry: ToolRegistry, usage: _Usage, line: CommandLine) -> Iterator[Advice]:
     stored = _list_stored_grants(registry)
     live = [grant for grant in registry.grants() if grant.id in stored]
     counts: dict[_Key, int] = defaultdict(int)
@@ -149,12 +152,12 @@ def _advise_on_grants(registry: ToolRegistry, usage: _Usage) -> Iterator[Advice]
         own, is_delegated = usage.by_grant.get(grant.id), key in usage.by_delegate
         if own is None and not is_delegated:
             text = f"{grant.agent!r} never used its grant of {grant.tool!r}."
-            commands = (write_command("revoke", [grant.id]),)
+            commands = (line.write("revoke", [grant.id]),)
             yield Advice(
                 kind="unused-grant", tool=grant.tool, agent=grant.agent, text=text, commands=commands, grant=grant.id
             )
         elif own is not None and not is_delegated:
-            yield from _narrow_grant(registry, grant, own, is_alone=counts[key] == 1)
+            yield from _narrow_grant(registry, grant, own, line, is_alone=counts[key] == 1)
 
 
 def _list_stored_grants(registry: ToolRegistry) -> set[str]:
@@ -163,7 +166,9 @@ def _list_stored_grants(registry: ToolRegistry) -> set[str]:
     return set() if journal is None else {row.key for row in journal.store.state().rows if row.kind == "grant"}
 
 
-def _narrow_grant(registry: ToolRegistry, grant: Grant, pattern: CallPattern, *, is_alone: bool) -> Iterator[Advice]:
+def _narrow_grant(
+    registry: ToolRegistry, grant: Grant, pattern: CallPattern, line: CommandLine, *, is_alone: bool
+) -> Iterator[Advice]:
     """Advise narrower terms; how often it was used says enough only where no other grant may pay instead."""
     is_by_parameter = grant.where is None or all(isinstance(bound, dict) for bound in grant.where.values())
     present = dict(grant.where or {}) if is_by_parameter else {}
@@ -196,7 +201,7 @@ def _narrow_grant(registry: ToolRegistry, grant: Grant, pattern: CallPattern, *,
         last=pattern.last, grant=grant.id, terms=terms,
         text=f"For what {grant.agent!r} did with {grant.tool!r} this would have sufficed: {', '.join(reasons)}.",
         commands=(
-            write_command("assign", [grant.tool, grant.agent], options), write_command("revoke", [grant.id])
+            line.write("assign", [grant.tool, grant.agent], options), line.write("revoke", [grant.id])
         ),
     )  # fmt: skip
 
@@ -225,16 +230,16 @@ def _describe_bound(bound: Mapping[str, object]) -> str:
 # ── other permissions ────────────────────────────────────────────────────────────────────────────
 
 
-def _advise_on_shares(registry: ToolRegistry, usage: _Usage) -> Iterator[Advice]:
+def _advise_on_shares(registry: ToolRegistry, usage: _Usage, line: CommandLine) -> Iterator[Advice]:
     used = usage.by_share | {tool for _, tool in usage.by_delegate}
     for tool in registry.get_shared_tools():
         name = tool.name
         if name not in used:
             text = f"Nobody used that {name!r} is shared."
-            yield Advice(kind="unused-share", tool=name, text=text, commands=(write_command("unshare", [name]),))
+            yield Advice(kind="unused-share", tool=name, text=text, commands=(line.write("unshare", [name]),))
 
 
-def _advise_on_categories(registry: ToolRegistry, usage: _Usage) -> Iterator[Advice]:
+def _advise_on_categories(registry: ToolRegistry, usage: _Usage, line: CommandLine) -> Iterator[Advice]:
     used = usage.by_category | usage.by_delegate
     state = get_runtime(registry).access_store.state
     for agent in registry.agents:
@@ -243,22 +248,22 @@ def _advise_on_categories(registry: ToolRegistry, usage: _Usage) -> Iterator[Adv
             reached = [name for name in names if registry.explain(agent, name).rule == "category"]
             if reached and not any((agent, name) in used for name in names):
                 text = f"{agent!r} requests category {category!r} and called none of its tools by that."
-                commands = tuple(write_command("unassign", [name, agent]) for name in reached)
+                commands = tuple(line.write("unassign", [name, agent]) for name in reached)
                 yield Advice(kind="unused-category", agent=agent, text=text, commands=commands)
 
 
-def _advise_on_tools(registry: ToolRegistry, usage: _Usage) -> Iterator[Advice]:
+def _advise_on_tools(registry: ToolRegistry, usage: _Usage, line: CommandLine) -> Iterator[Advice]:
     for tool in registry.list_all_tools():
         if tool.name not in usage.seen_tools:
-            text, command = f"Nobody called {tool.name!r}.", write_command("disable", [tool.name])
+            text, command = f"Nobody called {tool.name!r}.", line.write("disable", [tool.name])
             yield Advice(kind="unused-tool", tool=tool.name, text=text, commands=(command,))
 
 
-def _advise_on_refusals(registry: ToolRegistry, usage: _Usage) -> Iterator[Advice]:
+def _advise_on_refusals(registry: ToolRegistry, usage: _Usage, line: CommandLine) -> Iterator[Advice]:
     for (agent, tool), pattern in usage.refused.items():
         if pattern.count < MIN_REFUSALS:
             continue
-        terms, command = _write_wanted_grant(registry, agent, tool, pattern)
+        terms, command = _write_wanted_grant(registry, agent, tool, pattern, line)
         yield Advice(
             kind="wanted-grant", tool=tool, agent=agent, calls=pattern.count, first=pattern.first, last=pattern.last,
             text=f"{agent!r} was refused {tool!r} {pattern.count} times: is a grant wanted?",
@@ -267,10 +272,10 @@ def _advise_on_refusals(registry: ToolRegistry, usage: _Usage) -> Iterator[Advic
     for (agent, tool), pattern in usage.out_of_bounds.items():
         if pattern.count < MIN_REFUSALS:
             continue
-        terms, command = _write_wanted_grant(registry, agent, tool, pattern)
+        terms, command = _write_wanted_grant(registry, agent, tool, pattern, line)
         if "where" not in terms:  # a grant without bounds would permit more than was asked for
             options = [f"--agent={agent}", f"--tool={tool}", "--outcome=forbidden"]
-            terms, command = {}, write_command("audit", [], options)
+            terms, command = {}, line.write("audit", [], options)
         yield Advice(
             kind="wanted-grant", tool=tool, agent=agent, calls=pattern.count, first=pattern.first, last=pattern.last,
             text=f"{agent!r} was refused {tool!r} {pattern.count} times for arguments outside of the bounds of its "
@@ -280,7 +285,7 @@ def _advise_on_refusals(registry: ToolRegistry, usage: _Usage) -> Iterator[Advic
 
 
 def _write_wanted_grant(
-    registry: ToolRegistry, agent: str, tool: str, pattern: CallPattern
+    registry: ToolRegistry, agent: str, tool: str, pattern: CallPattern, line: CommandLine
 ) -> tuple[dict[str, object], str]:
     """Return the terms of a grant that permits these calls, and the command for it."""
     bounds, options = _list_valid_bounds(registry, tool, pattern), ["--max-calls", str(pattern.count)]
@@ -288,4 +293,4 @@ def _write_wanted_grant(
     if bounds:
         terms["where"] = bounds
         options += ["--where", json.dumps(bounds)]
-    return terms, write_command("assign", [tool, agent], options)
+    return terms, line.write("assign", [tool, agent], options)

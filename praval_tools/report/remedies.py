@@ -1,4 +1,4 @@
-"""Rewrites the remedies in messages, which name methods of a registry, as commands of the command line."""
+"""`CommandLine`: writes commands for a reader to copy, and rewrites messages that name methods of a registry."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import ast
 import re
 import shlex
 from collections.abc import Sequence
+from typing import Final
+
+from attrs import frozen
 
 from praval_tools.access.records import Block
 from praval_tools.tools.decision import Decision, Tried
@@ -24,26 +27,68 @@ _COMMANDS = {
 """Method of a registry → the command that does the same."""
 
 _REFUSING_RULES = {"unknown", "disabled", "blocked", "retired"}
+_PROGRAM: Final = "praval-tools"
 _METHOD_CALL = re.compile(rf"(?:\b[\w.]+\.)?\b({'|'.join(_COMMANDS)})\(([^()]*)\)")
+_NAMED_COMMANDS: Final = ("approvals", "audit", "check", "grants", "plugins", "runs")
+_NAMED_COMMAND = re.compile(rf"(?<![\w./-]){_PROGRAM} (?=(?:{'|'.join(_NAMED_COMMANDS)})\b)")
+"""The beginning of a command in a message of a place that does not know how the command line was started."""
 
 
-def write_as_commands(text: str) -> str:
-    """Return *text* with each call of a registry's method written as a command; what is none stays as it is."""
-    return _METHOD_CALL.sub(_write_as_command, text)
+@frozen
+class CommandLine:
+    """
+    How a command begins that a reader of this command line can copy.
 
+    Args:
+        options: Those that say which registry and journal are meant.
+    """
 
-def _write_as_command(match: re.Match[str]) -> str:
-    try:
-        call = ast.parse(f"call({match[2].replace('…', '...')})", mode="eval").body
-    except SyntaxError:
-        return match[0]
-    assert isinstance(call, ast.Call)
-    names = [_read_word(node) for node in (*call.args, *(keyword.value for keyword in call.keywords))]
-    options = []
-    for keyword in call.keywords:
-        if match[1] == "enable" and keyword.arg not in (None, "tool"):
-            options += ["--kind", str(keyword.arg)]
-    return write_command(_COMMANDS[match[1]], names, options)
+    options: Sequence[str] = ()
+
+    @property
+    def start(self) -> str:
+        """The words before the name of a command."""
+        return shlex.join([_PROGRAM, *self.options])
+
+    def write(self, command: str, names: Sequence[str] = (), options: Sequence[str] = ()) -> str:
+        """Return *command*, one word or two, for a shell; names that look like options stand after `--`."""
+        is_option_like = any(name.startswith("-") for name in names)
+        words = [*options, "--", *names] if is_option_like else [*names, *options]
+        return f"{self.start} {shlex.join([*command.split(), *words])}"
+
+    def rewrite(self, text: str) -> str:
+        """Return *text* with each call of a registry's method, and each command, as one that can be copied."""
+        text = _NAMED_COMMAND.sub(lambda match: f"{self.start} ", text)
+        return _METHOD_CALL.sub(self._write_method_call, text)
+
+    def _write_method_call(self, match: re.Match[str]) -> str:
+        try:
+            call = ast.parse(f"call({match[2].replace('…', '...')})", mode="eval").body
+        except SyntaxError:
+            return match[0]
+        assert isinstance(call, ast.Call)
+        names = [_read_word(node) for node in (*call.args, *(keyword.value for keyword in call.keywords))]
+        options = []
+        for keyword in call.keywords:
+            if match[1] == "enable" and keyword.arg not in (None, "tool"):
+                options += ["--kind", str(keyword.arg)]
+        return self.write(_COMMANDS[match[1]], names, options)
+
+    def format_remedy(self, decision: Decision) -> str:
+        """Return what would change a refusal, with the command that does it; an empty text where nothing would."""
+        remedy, source = decision.remedy.rstrip("."), decision.source
+        if decision.allowed or not remedy:
+            return ""
+        if isinstance(source, Block):
+            return f"{remedy}: {self.write('unblock', [source.tool, source.agent])}."
+        if decision.rule == "disabled" and (kind := getattr(source, "kind", None)) is not None:
+            options = [] if kind == "tool" else ["--kind", kind]
+            return f"{remedy}: {self.write('enable', [getattr(source, 'name', '')], options)}."
+        return self.rewrite(decision.remedy)
+
+    def get_useful_change(self, tried: Tried) -> str:
+        """Return what would change a rule's answer where that helps: a refusal that holds, a missing permission."""
+        return self.rewrite(tried.change) if tried.holds == (tried.rule in _REFUSING_RULES) else ""
 
 
 def _read_word(node: ast.expr) -> str:
@@ -52,28 +97,3 @@ def _read_word(node: ast.expr) -> str:
     if isinstance(node, ast.Constant):
         return "AGENT" if node.value is ... else str(node.value)
     return ast.unparse(node)
-
-
-def write_command(command: str, names: Sequence[str], options: Sequence[str] = ()) -> str:
-    """Return a command for a shell; names that look like options stand after `--`."""
-    is_option_like = any(name.startswith("-") for name in names)
-    words = [*options, "--", *names] if is_option_like else [*names, *options]
-    return shlex.join(["praval-tools", command, *words])
-
-
-def format_remedy(decision: Decision) -> str:
-    """Return what would change a refusal, with the command that does it; an empty text where nothing would."""
-    remedy, source = decision.remedy.rstrip("."), decision.source
-    if decision.allowed or not remedy:
-        return ""
-    if isinstance(source, Block):
-        return f"{remedy}: {write_command('unblock', [source.tool, source.agent])}."
-    if decision.rule == "disabled" and (kind := getattr(source, "kind", None)) is not None:
-        options = [] if kind == "tool" else ["--kind", kind]
-        return f"{remedy}: {write_command('enable', [getattr(source, 'name', '')], options)}."
-    return write_as_commands(decision.remedy)
-
-
-def get_useful_change(tried: Tried) -> str:
-    """Return what would change a rule's answer where that helps: a refusal that holds, a permission that does not."""
-    return write_as_commands(tried.change) if tried.holds == (tried.rule in _REFUSING_RULES) else ""

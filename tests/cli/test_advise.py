@@ -51,8 +51,9 @@ class TestAdvise:
         code, out, _ = run("advise", "--app", program)
         assert 0 == code
         for text in (
-            "'bob' never used its grant of 'add'.", "praval-tools revoke ",
-            "'eve' was refused 'add' 3 times: is a grant wanted?", "praval-tools assign add eve --max-calls 3",
+            "'bob' never used its grant of 'add'.", f"praval-tools --app {program} revoke ",
+            "'eve' was refused 'add' 3 times: is a grant wanted?", 
+            f"praval-tools --app {program} assign add eve --max-calls 3",
         ):  # fmt: skip
             assert text in out
         with open_journal(Path("runs.db")) as after:

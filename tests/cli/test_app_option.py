@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from cli_rig import BANK, ENV, App, Run, app, run  # noqa: F401
 
-from praval_tools.report.remedies import write_as_commands
+from praval_tools.report.remedies import CommandLine
 from praval_tools.testing.plugin import isolated_registry
 
 
@@ -177,7 +177,7 @@ class TestRemedies:
         """
         Where the package names a method of the registry, the command line names its command.
         """
-        assert shown == write_as_commands(text)
+        assert shown == CommandLine().rewrite(text)
 
     def test_the_command_of_a_remedy_works(self, run: Run, app: App) -> None:
         """

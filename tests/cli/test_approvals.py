@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 
@@ -95,8 +96,8 @@ class TestApprovals:
     @pytest.mark.parametrize(
         ("arguments", "code", "text"),
         [
-            (("approve", "nothing"), 2, "praval-tools approvals lists"),
-            (("deny", "nothing"), 2, "praval-tools approvals lists"),
+            (("approve", "nothing"), 2, f"praval-tools {shlex.join(AT)} approvals lists"),
+            (("deny", "nothing"), 2, f"praval-tools {shlex.join(AT)} approvals lists"),
             (("approve", "call_0", "--edit", "{"), 2, "not valid JSON"),
             (("approve", "call_0", "--edit", "[1]"), 2, "takes an object"),
             (("approve", "call_0", "--edit", "NaN"), 2, "not valid JSON"),

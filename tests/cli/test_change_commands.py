@@ -106,7 +106,7 @@ class TestAssign:
         assert (code, out) == (3, "")
         assert err == (
             "Error: intern is blocked from wire_money (by operator: gone bad). "
-            "Unblock it first: praval-tools unblock wire_money intern. Nothing was changed.\n"
+            f"Unblock it first: praval-tools {' '.join(at)} unblock wire_money intern. Nothing was changed.\n"
         )
         assert types_in() == ["tool_blocked"]
 

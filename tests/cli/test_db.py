@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -37,9 +38,10 @@ class TestTables:
         app()
         with make_empty_database() as made:
             address = made.replace("postgres@", f"postgres:{PASSWORD}@")
+            upgrade = f"praval-tools --journal {shlex.quote(made)} db upgrade"
             for command, text in (
                 ("runs", f"has no tables of a journal. Run: praval-tools db upgrade --journal {made}"),
-                ("db status", f"are missing; needed is {SCHEMA_REVISION}: run praval-tools db upgrade."),
+                ("db status", f"are missing; needed is {SCHEMA_REVISION}: run {upgrade}."),
             ):
                 code, out, err = run(*command.split(), "--journal", address)
                 assert (code, text in out + err, PASSWORD in out + err) == (1, True, False)

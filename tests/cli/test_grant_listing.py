@@ -74,6 +74,8 @@ class TestRevoke:
         """
         An id that nobody gave is wrong usage.
         """
-        code, _, err = run("revoke", "nope", "--app", f"{app()}:registry")
+        at = ("--app", f"{app()}:registry")
+        code, _, err = run("revoke", "nope", *at)
 
-        assert (code, err) == (2, "Error: No grant 'nope' is recorded. praval-tools grants lists the ids.\n")
+        assert code == 2
+        assert err == f"Error: No grant 'nope' is recorded. praval-tools {' '.join(at)} grants lists the ids.\n"

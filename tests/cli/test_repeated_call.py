@@ -85,7 +85,7 @@ class TestApprovedCall:
         at = (*bank, "--journal", "work.db")
         first = json.loads(run("call", "clerk", "pay", "to=bob", "--json", *at)[1])
         approve, again = first["commands"]
-        assert (f"praval-tools approvals approve {first['approval_id']} {shlex.join(at)}") == approve
+        assert (f"praval-tools {shlex.join(at)} approvals approve {first['approval_id']}") == approve
         follow(f": {approve}")
 
         code, _, err = run("call", "clerk", "pay", "to=eve", "--id", first["tool_call_id"], *at)
@@ -121,7 +121,7 @@ class TestApprovedCall:
         """Arguments with secrets, which no journal keeps, are given again; another secret is not the approved one."""
         at = (*bank, "--journal", "work.db")
         first = json.loads(run("call", "clerk", "sign", "text=yes", "pin=4711-4711", "--json", *at)[1])
-        assert first["commands"][1].startswith(f"praval-tools call clerk sign ARGUMENTS --id {first['tool_call_id']} ")
+        assert first["commands"][1].endswith(f" call clerk sign ARGUMENTS --id {first['tool_call_id']}")
         run("approvals", "approve", first["approval_id"], *at)
         again = ("call", "clerk", "sign", "--id", first["tool_call_id"], *at)
 
@@ -135,7 +135,8 @@ class TestApprovedCall:
         code, _, err = run("call", "clerk", "pay", "to=bob", *bank)
         assert (3, "") == (code, read_payments())
         said, needed = err.splitlines()
-        assert needed.startswith("An approval needs a journal, which keeps the request: praval-tools call clerk pay ")
+        assert needed.startswith("An approval needs a journal, which keeps the request: praval-tools --app ")
+        assert needed.endswith(" --journal praval_tools.db call clerk pay to=bob")
         assert "To approve it" in follow(needed)[2]
 
         Path("praval_tools.db").rename("other.db")

@@ -131,7 +131,7 @@ class TestReport:
         run("report", *JOURNAL)
         page = Path("praval-report.html").read_text("utf-8")
 
-        assert "The latest 1,000 of 1,200; praval-tools audit shows all." in page
+        assert "The latest 1,000 of 1,200; praval-tools --journal work.db audit shows all." in page
         assert "The latest 150 of 1,200." in page
 
     @pytest.mark.parametrize(

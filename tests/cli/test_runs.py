@@ -76,7 +76,10 @@ class TestRuns:
         ]  # fmt: skip
         assert lines[7].split()[0] == doubtful
         assert "[red]no \\x1b[31m such" in out and "\x1b" not in out
-        assert f"praval-tools runs resolve half {doubtful} --result JSON | --error TEXT | --rerun" in out
+        assert (
+            f"praval-tools {' '.join(JOURNAL)} runs resolve half {doubtful} --result JSON | --error TEXT | --rerun"
+            in out
+        )
 
     def test_a_call_that_was_approved_and_then_interrupted(self, run: Run, app: App) -> None:
         """

@@ -97,7 +97,7 @@ class TestJournals:
         """Broken promise: the token of the command that was named opened the page of another journal."""
         open_journal(folder / "runs.db").close()
         with _serve("ui", "runs.db") as (_, said):
-            assert "praval-tools tokens add NAME --role operator --journal runs.db" in said
+            assert "praval-tools --journal runs.db tokens add NAME --role operator" in said
 
     def test_that_of_this_folder_is_the_default(self, folder: Path) -> None:
         """As of other commands; a note says that nobody has a token yet."""

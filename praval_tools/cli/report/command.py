@@ -10,7 +10,7 @@ import click
 
 from praval_tools.access.events import StateEvent
 from praval_tools.cli.app_option import app_options, find_app_spec
-from praval_tools.cli.common import CommandError, UsageError
+from praval_tools.cli.common import CommandError, UsageError, find_command_line
 from praval_tools.cli.journal_option import open_selected_journal, open_selected_registry
 from praval_tools.cli.output import print_note, print_result, report_effect, to_cell
 from praval_tools.cli.progress import track_progress
@@ -72,6 +72,7 @@ def report_command(
         history=build_history(journal, records=records),
         changes=list(_iter_changes(records)),
         survey=survey,
+        commands=find_command_line(ctx),
     )
     _write_page(out, build_page(content))
     with report_effect(f"Wrote {out}."):

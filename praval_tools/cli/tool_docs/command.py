@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import click
 
 from praval_tools.cli.app_option import app_options, complete_agent
-from praval_tools.cli.common import EXIT_OK, EXIT_PROBLEM, CommandGroup
+from praval_tools.cli.common import EXIT_OK, EXIT_PROBLEM, CommandGroup, find_command_line
 from praval_tools.cli.journal_option import open_declared_registry
 from praval_tools.cli.listings import warn_if_undeclared
 from praval_tools.cli.output import print_message, print_result, report_effect, to_cell
@@ -58,7 +58,9 @@ def build_command(ctx: click.Context, *, doc_format: DocFormat, out: Path, check
     build = prepare_build(open_declared_registry(ctx), out, doc_format)
     if check:
         lines = build.find_differences()
-        return _print_check([*describe_changes(build.changes), *lines] if lines else [], str(out), "build")
+        options = _list_options({"--format": (doc_format, "md"), "--out": (str(out), DEFAULT_FOLDER)})
+        again = find_command_line(ctx).write("docs build", [], options)
+        return _print_check([*describe_changes(build.changes), *lines] if lines else [], str(out), again)
     _print_effect(build.write(), str(out), format_count(build.tool_count, "tool"))
     return EXIT_OK
 
@@ -90,9 +92,17 @@ def stubs_command(ctx: click.Context, *, agents: tuple[str, ...], out: Path, mod
     folder, files = prepare_stubs(registry, agents or list_agents(registry), out, module)
     place = str(out / f"{module}.pyi")
     if check:
-        return _print_check(list(folder.find_differences(files, ())), place, "stubs")
+        options = _list_options({"--out": (str(out), "."), "--module": (module, DEFAULT_MODULE)})
+        options += [word for agent in agents for word in ("--agent", agent)]
+        again = find_command_line(ctx).write("docs stubs", [], options)
+        return _print_check(list(folder.find_differences(files, ())), place, again)
     _print_effect(folder.write(files, ()), place, format_count(len(set(agents or list_agents(registry))), "agent"))
     return EXIT_OK
+
+
+def _list_options(values: Mapping[str, tuple[str, str]]) -> list[str]:
+    """Return the options, each with its value and its default, that have another value."""
+    return [word for option, (value, default) in values.items() if value != default for word in (option, value)]
 
 
 def _print_effect(count: int, place: str, contents: str) -> None:
@@ -110,5 +120,5 @@ def _print_check(lines: Iterable[str], place: str, command: str) -> int:
     print_result(*(to_cell(line, max_length=500) for line in lines[:_MAX_LINES]))
     if len(lines) > _MAX_LINES:
         print_result(to_cell(f"and {len(lines) - _MAX_LINES:,} more"))
-    print_message(f"{place} is not up to date: run praval-tools docs {command}.")
+    print_message(f"{place} is not up to date: run {command}.")
     return EXIT_PROBLEM

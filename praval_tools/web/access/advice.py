@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from starlette.concurrency import run_in_threadpool
@@ -11,7 +12,7 @@ from starlette.responses import Response
 from praval_tools.names import format_count
 from praval_tools.report.advice import Advice
 from praval_tools.report.markup import Markup, build_code, build_element, build_row, escape_text, join_markup
-from praval_tools.report.remedies import write_command
+from praval_tools.report.remedies import CommandLine
 from praval_tools.report.text import format_time
 from praval_tools.web.access.access import AccessReader, build_missing_program_note
 from praval_tools.web.access.advice_making import AdviceMaker, AdviceProgress, SpanAdvice
@@ -36,7 +37,7 @@ class AdviceView:
 
     def __init__(self, access: AccessReader, host: Host) -> None:
         self._access, self._host = access, host
-        self._maker = AdviceMaker(access, _build_row)
+        self._maker = AdviceMaker(access, partial(_build_row, access.commands))
 
     async def show_advice(self, request: Request) -> Response:
         """Show a choice of days; for those that were chosen, the advice, or how far it is."""
@@ -58,7 +59,7 @@ class AdviceView:
     def _find_advice(self, days: int | None) -> AdviceProgress | Markup | None:
         registry = self._access.registry
         if registry is None:
-            return build_missing_program_note()
+            return build_missing_program_note(self._access.commands)
         if days is None:
             return None
         if registry.journal is None:
@@ -66,7 +67,7 @@ class AdviceView:
         if not self._access.index.is_ready:
             return parts.build_progress_note(self._access.index.progress.percent)
         found = self._maker.find_advice(registry.journal.store, days)
-        return found if isinstance(found, AdviceProgress) else _build_advice(found)
+        return found if isinstance(found, AdviceProgress) else _build_advice(found, self._access.commands)
 
 
 def _build_progress(progress: AdviceProgress, days: int | None) -> Markup:
@@ -77,12 +78,10 @@ def _build_progress(progress: AdviceProgress, days: int | None) -> Markup:
     return parts.build_message(f"{whose} is being made: {events}. This page shows the advice when it is done.")
 
 
-def _build_advice(advice: SpanAdvice) -> Markup:
+def _build_advice(advice: SpanAdvice, commands: CommandLine) -> Markup:
     if not advice.is_read:
-        text = (
-            f"These days hold {advice.events:,} events, too many for a page: choose fewer, or use praval-tools advise."
-        )
-        return parts.build_message(text)
+        text = f"These days hold {advice.events:,} events, too many for a page: choose fewer, or use "
+        return parts.build_message(f"{text}{commands.write('advise')}.")
     note = f"Made at {format_time(advice.time)} (UTC) from {format_count(advice.events, 'event')}."
     if not advice.rows:
         return parts.build_note(f"{note} Nothing to advise: all that is permitted was used.")
@@ -91,11 +90,11 @@ def _build_advice(advice: SpanAdvice) -> Markup:
     return join_markup(parts.build_note(note), parts.build_table(_TITLES, advice.rows, caption="What is advised"))
 
 
-def _build_row(advice: Advice) -> Markup:
+def _build_row(line: CommandLine, advice: Advice) -> Markup:
     commands = [build_element("p", _build_command(command)) for command in advice.commands]
     if sum(map(len, advice.commands)) > _MAX_COMMANDS:  # one that is cut would be another one
         about = (("agent", advice.agent), ("tool", advice.tool))
-        again = write_command("advise", [], [f"--{name}={value}" for name, value in about if value])
+        again = line.write("advise", [], [f"--{name}={value}" for name, value in about if value])
         commands = [build_element("p", "These commands are long, and said by: ", _build_command(again))]
     return build_row(
         build_element("th", parts.shorten(advice.text, 400), scope="row"),

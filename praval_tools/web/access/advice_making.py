@@ -122,7 +122,8 @@ class AdviceMaker:
         progress.events = events = count_events_since(self._access.index, since)
         if events > MAX_EVENTS:
             return SpanAdvice(time=self._access.now(), events=events, is_read=False)
-        found = collect_advice(self._access.get_registry(), self._count_read(store.read(since=since), progress))
+        records = self._count_read(store.read(since=since), progress)
+        found = collect_advice(self._access.get_registry(), records, self._access.commands)
         rows = tuple(map(self._build_row, found[:MAX_ROWS]))
         return SpanAdvice(time=self._access.now(), events=events, count=len(found), rows=rows)
 

@@ -64,7 +64,8 @@ def build_app(
     """
     settings, clock = settings or PageSettings(), clock or SystemClock()
     sessions = Sessions(settings, clock)
-    packages = (_build_activity_views(activity), _build_access_views(AccessReader(activity, registry)), *more_views)
+    access = AccessReader(activity, registry, settings.commands)
+    packages = (_build_activity_views(activity), _build_access_views(access), *more_views)
     host = PageHost(sessions, packages, activity.journal.name)
     login_views = LoginViews(
         logins=logins, sessions=sessions, limits=LoginLimits(clock), host=host, settings=settings

@@ -208,7 +208,7 @@ class TestCheck:
         assert 1 == code and before == read_folder(Path("tool-docs"))
         lines = out.splitlines()
         assert "quote: changed; another description" == lines[0] and "unowned.md differs" in lines
-        assert "tool-docs is not up to date: run praval-tools docs build.\n" == err
+        assert f"tool-docs is not up to date: run praval-tools {' '.join(target)} docs build.\n" == err
         run("docs", "build", *target)
         assert (0, "tool-docs is up to date.\n", "") == run("docs", "build", "--check", *target)
 

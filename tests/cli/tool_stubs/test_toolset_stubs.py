@@ -167,10 +167,12 @@ class TestCommand:
 
     def test_check(self, run: Run, app: App) -> None:
         """`--check` exits with 1 where the files are not up to date, and writes nothing."""
-        target = ("docs", "stubs", "--app", f"{app()}:registry", "--module", "tools_of_agents")
+        at = ("--app", f"{app()}:registry")
+        target = ("docs", "stubs", *at, "--module", "tools_of_agents")
 
         missing = "tools_of_agents.py is missing\ntools_of_agents.pyi is missing\n"
-        hint = "tools_of_agents.pyi is not up to date: run praval-tools docs stubs.\n"
+        again = f"praval-tools {' '.join(at)} docs stubs --module tools_of_agents"
+        hint = f"tools_of_agents.pyi is not up to date: run {again}.\n"
         assert (1, missing, hint) == run(*target, "--check")
         assert (0, "Wrote tools_of_agents.pyi: 2 agents, 2 files changed.\n", "") == run(*target)
         assert (0, "tools_of_agents.pyi is up to date.\n", "") == run(*target, "--check") == run(*target)
