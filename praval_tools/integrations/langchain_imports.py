@@ -22,6 +22,7 @@ from praval_tools.integrations.foreign_text import repair_name
 from praval_tools.names import shorten_repr
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.registry import ToolRegistry
+from praval_tools.schema.schema_tree import close_object_schemas
 from praval_tools.tools.content import Content
 from praval_tools.tools.source import Source
 from praval_tools.tools.tool import AnyTool, Tool
@@ -80,10 +81,15 @@ def _make_tool(tool: object, owned_by: Agent | str | None, namespace: str | None
 
 
 def _read_schema(tool: BaseTool) -> WireObject:
-    """Return the JSON Schema of what a model passes."""
+    """
+    Return the JSON Schema of what a model passes.
+
+    A class of Pydantic passes over members that it does not know, and reads some of them as others, by its aliases:
+    only those of the schema, which are judged, may be given.
+    """
     schema = tool.tool_call_schema
     if not isinstance(schema, dict):
-        schema = schema.model_json_schema() if issubclass(schema, BaseModel) else schema.schema()
+        schema = close_object_schemas(schema.model_json_schema() if issubclass(schema, BaseModel) else schema.schema())
     return {key: value for key, value in schema.items() if key not in ("title", "description")}
 
 

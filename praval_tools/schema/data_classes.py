@@ -21,7 +21,13 @@ from praval_tools.schema.class_fields import (
 from praval_tools.schema.docstrings import extract_description, extract_parameter_descriptions
 from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES, check_json
 from praval_tools.schema.scalars import make_iterator_error, make_unencodable_error
-from praval_tools.schema.schema_tree import JsonSchema, inline_references, iter_schemas, map_subschemas
+from praval_tools.schema.schema_tree import (
+    JsonSchema,
+    close_object_schemas,
+    inline_references,
+    iter_schemas,
+    map_subschemas,
+)
 from praval_tools.schema.type_handler import (
     DecodeHook,
     DecodeHookFactory,
@@ -195,7 +201,7 @@ def _find_model_problem(hint: Hint) -> str | None:
 
 def _build_model_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
     def build() -> JsonSchema:
-        schema = _close_object_schemas(
+        schema = close_object_schemas(
             _describe_result(hint) if builder.describes_results else hint.model_json_schema()
         )
         definitions: dict[str, JsonSchema] = schema.pop("$defs", {})
@@ -237,7 +243,7 @@ def _clean_model_schema(node: Any, references: Mapping[str, str]) -> Any:
 def _make_model_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHook:
     @cache
     def compile_check() -> Any:
-        return compile_schema(_close_object_schemas(hint.model_json_schema())).is_valid
+        return compile_schema(close_object_schemas(hint.model_json_schema())).is_valid
 
     @cache
     def get_max_depth() -> int:
@@ -339,16 +345,6 @@ def _convert_integral_floats(value: object) -> Any:
     if isinstance(value, list):
         return [_convert_integral_floats(item) for item in value]
     return {key: _convert_integral_floats(item) for key, item in value.items()} if isinstance(value, dict) else value
-
-
-def _close_object_schemas(node: object) -> Any:
-    """Return *node* with objects closed that do not mention other properties: pydantic drops these silently."""
-    if not isinstance(node, dict):
-        return node
-    closed = map_subschemas(node, _close_object_schemas)
-    if closed.get("type") == "object" and isinstance(closed.get("properties"), dict):
-        closed.setdefault("additionalProperties", False)
-    return closed
 
 
 def _make_model_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHook:

@@ -38,6 +38,20 @@ def map_subschemas(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> J
     return changed
 
 
+def close_object_schemas(node: object) -> Any:
+    """
+    Return *node*, a schema, with objects closed that do not mention other properties.
+
+    Pydantic drops these silently, or reads them as others, by its aliases.
+    """
+    if not isinstance(node, dict):
+        return node
+    closed = map_subschemas(node, close_object_schemas)
+    if closed.get("type") == "object" and isinstance(closed.get("properties"), dict):
+        closed.setdefault("additionalProperties", False)
+    return closed
+
+
 def iter_schemas(schema: object) -> Iterator[JsonSchema]:
     """Yield *schema* and every schema inside it, boolean schemas left out."""
     for _, part in iter_located_schemas(schema):

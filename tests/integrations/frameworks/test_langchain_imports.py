@@ -15,7 +15,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool, ToolException, tool
 from langgraph.prebuilt import InjectedState
 from langgraph.types import Command
-from pydantic import BaseModel, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, create_model
 
 from praval_tools import (
     Agent,
@@ -140,6 +140,28 @@ class TestImportedTools:
         call(registry, "note", **values)
 
         assert [values] == seen
+
+    @pytest.mark.parametrize("alias", [{"alias": "sum"}, {"validation_alias": AliasChoices("sum", "amount")}])
+    def test_get_no_other_names_of_what_is_judged(self, registry: ToolRegistry, alias: dict[str, Any]) -> None:
+        """
+        Broken promise: bounds see what the tool gets. They saw `amount`, and the class of the arguments read `sum`.
+        """
+
+        config = ConfigDict(populate_by_name=True)
+        inner = create_model("Inner", __config__=config, amount=(int, Field(default=1, **alias)))
+        payment = create_model("Payment", __base__=inner, inner=(inner, inner()))
+
+        def pay(amount: int, inner: object) -> str:
+            return str(amount)
+
+        tools = [StructuredTool.from_function(pay, name="pay", description="Pay.", args_schema=payment)]
+        import_tools(registry, tools, owned_by="clerk")
+        registry.grant("pay", "intern", where={"amount": {"maximum": 5}})
+        intern = registry.toolset("intern")
+
+        assert "5" == intern.call("pay", amount=5)
+        for arguments in ({"amount": 1, "sum": 999}, {"amount": 1, "inner": {"amount": 999}}):
+            assert "invalid_arguments" == intern.execute(ToolCall(None, "pay", arguments)).outcome.value
 
     def test_get_a_config(self, registry: ToolRegistry) -> None:
         """A tool that takes LangChain's config gets one, and no model sees it."""
