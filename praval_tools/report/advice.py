@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Final, Literal
 
 from attrs import Factory, define, frozen
@@ -16,12 +17,13 @@ from praval_tools.access.bounds.tool_bounds import compile_tool_bounds
 from praval_tools.access.permissions import Grant
 from praval_tools.errors import EventFormatError, GrantError, ToolDefinitionError
 from praval_tools.journal.codec import from_json
-from praval_tools.journal.events import AgentToolCall, CallRefused, EventType
+from praval_tools.journal.events import AgentToolCall, ApprovalAnswered, CallRefused, EventType
 from praval_tools.journal.storage.protocol import Record
 from praval_tools.names import format_count
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.report.call_patterns import CallPattern
 from praval_tools.report.remedies import CommandLine
+from praval_tools.tools.frames import activate_tool_frame
 
 AdviceKind = Literal[
     "unused-grant", "narrower-grant", "unused-share", "unused-category", "unused-tool", "wanted-grant"
@@ -30,7 +32,7 @@ AdviceKind = Literal[
 MIN_REFUSALS: Final = 3
 """From how many refusals of one agent and tool on a grant is wanted."""
 
-_EVENT_TYPES: Final = (EventType.AGENT_TOOL_CALL, EventType.CALL_REFUSED)
+_EVENT_TYPES: Final = (EventType.AGENT_TOOL_CALL, EventType.CALL_REFUSED, EventType.APPROVAL_ANSWERED)
 _UNKNOWN_RULES: Final = ("blocked", "definition", "disabled", "policy", "operator")
 """Rules whose refusals no grant would change."""
 _BOUNDS_RULE: Final = "out-of-bounds"
@@ -70,8 +72,14 @@ class Advice:
 
 @define
 class _Usage:
-    """What the calls of a span of time used."""
+    """
+    What the calls of a span of time used.
 
+    Args:
+        registry: With the tools.
+    """
+
+    registry: ToolRegistry
     by_grant: dict[str, CallPattern] = Factory(lambda: defaultdict(CallPattern))
     by_delegate: set[_Key] = Factory(set)
     """Agents in whose chain a tool was called: which of their permissions that used is not recorded."""
@@ -80,19 +88,21 @@ class _Usage:
     refused: dict[_Key, CallPattern] = Factory(lambda: defaultdict(CallPattern))
     out_of_bounds: dict[_Key, CallPattern] = Factory(lambda: defaultdict(CallPattern))
     seen_tools: set[str] = Factory(set)
+    edited: set[_Key] = Factory(set)
+    """Agents and tools whose calls ran with other arguments than those that were judged first."""
 
     def add(self, event: AgentToolCall | CallRefused) -> None:
         """Add a call that began, or was refused."""
-        tool, agent, arguments = event.tool_name, event.agent, event.arguments
+        tool, agent = event.tool_name, event.agent
         self.seen_tools.add(tool)
         if agent is None:
             return
         decision = event.decision
-        if isinstance(event, CallRefused):
+        if isinstance(event, CallRefused) and (decision is None or not decision.allowed):
             rule = "" if decision is None else decision.rule
             if event.outcome == "forbidden" and not event.chain and rule not in _UNKNOWN_RULES:
                 refused = self.out_of_bounds if rule == _BOUNDS_RULE else self.refused
-                refused[agent, tool].add(event.time, arguments)
+                refused[agent, tool].add(event.time, _read_as_judged(self.registry, tool, event.arguments))
             return
         if event.chain:
             self.by_delegate.update((member, tool) for member in (agent, *event.chain))
@@ -102,7 +112,30 @@ class _Usage:
             elif decision.rule == "category":
                 self.by_category.add((agent, tool))
             if decision.source.startswith("grant:"):
-                self.by_grant[decision.source.removeprefix("grant:")].add(event.time, arguments)
+                pattern = self.by_grant[decision.source.removeprefix("grant:")]
+                if isinstance(event, AgentToolCall):  # else it waits for an approval, or came to nothing otherwise
+                    pattern.add(event.time, _read_as_judged(self.registry, tool, event.arguments))
+
+
+def _read_as_judged(registry: ToolRegistry, name: str, arguments: object) -> object:
+    """
+    Return recorded arguments as bounds see them: a time, a path and the like may be written in several ways.
+
+    None where nobody can tell, as of a tool that has changed since.
+    """
+    record = get_runtime(registry).access_store.state.find_tool_record(name)
+    if record is None or not isinstance(arguments, dict) or record.tool.implementation.supplied_schema is not None:
+        return arguments
+    implementation = record.tool.implementation
+    try:
+        with activate_tool_frame(name):  # classes of its parameters may run code of their own
+            given, repairs = implementation.coerce_arguments(arguments)
+            judged = implementation.render_for_review(implementation.bind_coerced(given, repairs))
+    except (Exception, SystemExit):  # the seam to these classes
+        return None
+    return {  # a Decimal is bounded as a number, as which it may be given
+        key: value if isinstance(judged[key], Decimal) else judged[key] for key, value in given.items()
+    }
 
 
 def collect_advice(
@@ -119,7 +152,7 @@ def collect_advice(
         records: Of its journal, in order.
         line: How the commands of the advice begin.
     """
-    usage = _Usage()
+    usage = _Usage(registry)
     for record in records:
         if record.type in _EVENT_TYPES:
             try:
@@ -128,6 +161,8 @@ def collect_advice(
                 continue  # of another version; audit shows it
             if isinstance(event, AgentToolCall | CallRefused):
                 usage.add(event)
+            elif isinstance(event, ApprovalAnswered) and event.arguments is not None and event.agent is not None:
+                usage.edited.add((event.agent, event.tool_name))
     return [
         *_advise_on_grants(registry, usage, line), *_advise_on_shares(registry, usage, line),
         *_advise_on_categories(registry, usage, line), *_advise_on_tools(registry, usage, line),
@@ -156,7 +191,8 @@ def _advise_on_grants(registry: ToolRegistry, usage: _Usage, line: CommandLine) 
             yield Advice(
                 kind="unused-grant", tool=grant.tool, agent=grant.agent, text=text, commands=commands, grant=grant.id
             )
-        elif own is not None and not is_delegated:
+        elif own is not None and own.count and not is_delegated:
+            own.has_other_arguments |= key in usage.edited
             yield from _narrow_grant(registry, grant, own, line, is_alone=counts[key] == 1)
 
 

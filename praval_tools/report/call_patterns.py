@@ -87,13 +87,14 @@ class CallPattern:
         count: How many.
         first: When the first one was made.
         last: When the latest one was.
+        has_other_arguments: Some had arguments of which nothing is known, so that no bounds are concluded.
     """
 
     count: int = 0
     first: datetime | None = None
     last: datetime | None = None
+    has_other_arguments: bool = False
     _arguments: dict[str, _ArgumentPattern] = Factory(dict)
-    _has_other_arguments: bool = False
 
     def add(self, time: datetime, arguments: object) -> None:
         """Add a call."""
@@ -101,7 +102,7 @@ class CallPattern:
         self.first = time if self.first is None else min(self.first, time)
         self.last = time if self.last is None else max(self.last, time)
         if not isinstance(arguments, Mapping):
-            self._has_other_arguments = True
+            self.has_other_arguments = True
             return
         for name, value in arguments.items():
             if isinstance(name, str):
@@ -109,7 +110,7 @@ class CallPattern:
 
     def build_bounds(self) -> dict[str, dict[str, object]]:
         """Return bounds of arguments that every call gave and all calls fit; from few calls nothing is concluded."""
-        if self.count < MIN_CALLS_FOR_BOUNDS or self._has_other_arguments:
+        if self.count < MIN_CALLS_FOR_BOUNDS or self.has_other_arguments:
             return {}
         given = {name: pattern for name, pattern in self._arguments.items() if pattern.count == self.count}
         bounds = {name: pattern.build_bound() for name, pattern in given.items()}

@@ -6,15 +6,17 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
+from pathlib import Path
 from typing import Annotated, Any
+from uuid import UUID
 
 import pytest
 from clocks import HandClock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from praval_tools import Agent, Outcome, Secret, ToolCall, ToolRegistry
+from praval_tools import Agent, Allow, Outcome, Secret, ToolCall, ToolRegistry
 from praval_tools.registry.registry import get_runtime
 from praval_tools.report.advice import Advice, collect_advice
 from praval_tools.report.call_patterns import MIN_CALLS_FOR_BOUNDS, CallPattern
@@ -75,7 +77,24 @@ def call(registry: ToolRegistry, agent: str, tool: str, *chain: str, **arguments
     return registry.execute(ToolCall(None, tool, arguments, agent, on_behalf_of=chain)).outcome
 
 
+WRITTEN = {
+    "moment": (datetime, "2026-01-01T00:00:00+00:00"), "time": (time, "01:02:03.000"), "span": (timedelta, "PT90S"),
+    "path": (Path, "./notes"), "id": (UUID, "00000000-0000-0000-0000-00000000000A"), "bytes": (bytes, "YR=="),
+}  # fmt: skip
+"""Types whose values may be written in several ways, each with a way that is not the one in which it is judged."""
+
+
 class TestUnused:
+    def test_permissions_by_which_an_approval_was_asked(self, registry: ToolRegistry) -> None:
+        """Broken promise: what is advised was not needed. A grant by which a call waits was said to be never used."""
+        registry.configure("pay", requires_approval=True)
+        registry.configure("look", requires_approval=True)
+        registry.grant("pay", "ann")
+        assert Outcome.APPROVAL_REQUIRED is call(registry, "ann", "pay", amount=1)
+        assert Outcome.APPROVAL_REQUIRED is call(registry, "ann", "look", place="here")
+
+        assert [] == find(registry, "unused-grant") + find(registry, "narrower-grant") + find(registry, "unused-share")
+
     def test_grants(self, registry: ToolRegistry) -> None:
         """A grant without a call is advised to be revoked; one that was used is not."""
         unused, used = registry.grant("pay", "ann"), registry.grant("peek", "ann")
@@ -134,6 +153,39 @@ class TestNarrowerGrants:
         """A bound makes its argument required."""
         advice = self.use(registry, 20, lambda n: {"amount": 1, **({"to": "bob"} if n else {})})
         assert {"amount": {"minimum": 1, "maximum": 1}} == advice.terms["where"]
+
+    @pytest.mark.parametrize("kind", WRITTEN)
+    def test_bounds_are_of_what_is_judged(self, registry: ToolRegistry, kind: str) -> None:
+        """
+        Broken promise: what is advised refuses none of the calls. It did where a value was written in another way.
+        """
+        hint, text = WRITTEN[kind]
+
+        def take(value: Any) -> None:
+            """Take a value."""
+
+        take.__annotations__ = {"value": hint, "return": None}
+        registry.tool("take", owned_by="bank")(take)
+        registry.grant("take", "ann")
+        for _ in range(MIN_CALLS_FOR_BOUNDS):
+            assert Outcome.OK is call(registry, "ann", "take", value=text)
+        (advice,) = find(registry, "narrower-grant")
+        registry.grant("take", "cid", where=advice.terms["where"])  # type: ignore[arg-type]
+
+        assert Outcome.OK is call(registry, "cid", "take", value=text)
+
+    def test_bounds_are_not_concluded_of_edited_arguments(self, registry: ToolRegistry) -> None:
+        """
+        Broken promise: what is advised refuses none of the calls. Bounds of what approvers wrote refuse what is asked.
+        """
+        registry.configure("pay", requires_approval=True)
+        registry.approvals.handler = lambda request: Allow({"amount": 5})
+        registry.grant("pay", "ann")
+        for _ in range(MIN_CALLS_FOR_BOUNDS):
+            assert Outcome.OK is call(registry, "ann", "pay", amount=5_000)
+        (advice,) = find(registry, "narrower-grant")
+
+        assert "where" not in advice.terms
 
     def test_bounds_are_not_concluded_of_secrets(self, registry: ToolRegistry) -> None:
         """Neither from their markers."""
