@@ -19,6 +19,7 @@ from praval_tools.misuse import explain_misuse, explain_wrong_calls
 from praval_tools.registry.agents import set_default_registry_getter
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.tools.context_settings import ContextSetting, use_setting
+from praval_tools.tools.frames import refuse_others_than_operator
 
 F = TypeVar("F", bound=Callable[..., Any])
 PluginLoader = Callable[[ToolRegistry], object]
@@ -99,7 +100,13 @@ set_default_store_finder(_find_default_store)
 
 @explain_wrong_calls
 def reset_tool_registry() -> None:
-    """Make a new default registry on the next request; whoever holds the old one keeps it."""
+    """
+    Make a new default registry on the next request; whoever holds the old one keeps it.
+
+    Raises:
+        NotOwnerError: It is the code of an agent or a plugin that does it.
+    """
+    refuse_others_than_operator("reset the default registry")
     with _default_lock:
         _default.clear()
 

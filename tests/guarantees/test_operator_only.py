@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from praval_tools import Agent, Allow, NotOwnerError, Outcome, ToolCall, ToolRegistry
+from praval_tools import Agent, Allow, NotOwnerError, Outcome, ToolCall, ToolRegistry, reset_tool_registry
 from praval_tools.journal import CallRefused, open_journal
 
 
@@ -51,6 +51,7 @@ METHODS: dict[str, Callable[[ToolRegistry], object]] = {
     "subscribe": lambda r: r.subscribe(print),
     "fork": lambda r: r.fork(),
     "close": lambda r: r.close(),
+    "reset the default registry": lambda r: reset_tool_registry(),
 }
 
 

@@ -141,11 +141,12 @@ class OpenApiSource:
 
     def register(self) -> None:
         """
-        Put the tools into the registry that the document had when it was read.
+        Put the tools into the registry that the document had when it was read; for the operator.
 
         Raises:
             ToolUsageError: The name is that of another source.
         """
+        require_operator(resolve_actor(None, "register a source of tools"), "register a source of tools")
         if self._runtime.sources.setdefault(self.name, self) is not self:
             self._changes.is_closed = True
             raise ToolUsageError(f"A source {self.name!r} is registered already; pass another namespace=.")

@@ -311,7 +311,7 @@ assert read_notes(notes) == ["effect"] * 3, list_notes(notes)
         assert (0, "") == (done.returncode, done.stderr)
 
     def test_only_the_operator_starts_servers(self, tmp_path: Path) -> None:
-        """An agent's function may not register a server, refresh or close one."""
+        """Broken promise: an agent's function took tools of a server out, and replaced their schemas, by `declare`."""
         registry = ToolRegistry()
         source = register_plain(registry, "normal", tmp_path / "notes")
 
@@ -321,12 +321,13 @@ assert read_notes(notes) == ["effect"] * 3, list_notes(notes)
             doors = {
                 "register": lambda: registry.register_mcp(plain_command("normal", tmp_path / "notes")),
                 "refresh": registry.refresh, "accept": lambda: source.accept("plain-work"), "close": source.close,
+                "declare": lambda: source.declare([]),
             }  # fmt: skip
             with pytest.raises(NotOwnerError):
                 doors[what]()
             return "refused"
 
-        for what in ("register", "refresh", "accept", "close"):
+        for what in ("register", "refresh", "accept", "close", "declare"):
             assert "refused" == registry.toolset("crook").call("intrude", what=what)
         registry.close()
 

@@ -115,7 +115,12 @@ class McpSource:
         self._wait_for(lambda connection: connection.get_session())
 
     def declare(self, tools: Iterable[Mapping[str, object]]) -> None:
-        """Take definitions in that the operator gives, in place of those of the server until that is connected."""
+        """
+        Take definitions in that the operator gives, in place of those of the server until that is connected.
+
+        For the operator.
+        """
+        require_operator(resolve_actor(None, "declare tools of a source"), "declare tools of a source")
         listing = read_definitions(tools, self._settings.selection)
         self._changes.apply(listing)
         self._declared = {name: definition.digest for name, definition in listing.definitions.items()}
