@@ -39,6 +39,7 @@ _TYPED_FIELDS: Final = {
     name: name.replace("_", " ") for name in ("reason", "arguments", "result", "error", "where", "expires", "max_calls")
 }
 """What people type into forms, and what it is called."""
+_SESSION_OVER: Final = "Nothing was changed. Log in again, and send the form anew: your session is over."
 _SAFE_METHODS: Final = ("GET", "HEAD")
 _HEADERS: Final = {
     "content-security-policy": POLICY,
@@ -130,10 +131,27 @@ class SessionGuard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            refusal = await self._admit(Request(scope, receive))
-            await (refusal or self.app)(scope, receive, send)
+            request = Request(scope, receive)
+            refusal = await self._admit(request)
+            await (refusal or self.app)(scope, self._end_with_session(request), send)
         else:
             await self.app(scope, receive, send)
+
+    def _end_with_session(self, request: Request) -> Receive:
+        """Refuse a form whose session has ended when the rest of it comes: a client may send it slowly."""
+        receive = request.receive
+        if request.state.session is None or request.method in _SAFE_METHODS:
+            return receive
+
+        async def receive_while_live() -> Message:
+            message = await receive()
+            is_whole = message["type"] == "http.request" and not message.get("more_body", False)
+            if is_whole and await self._find_session(request) is None:
+                request.state.session = None
+                raise HTTPException(401, _SESSION_OVER)
+            return message
+
+        return receive_while_live
 
     async def _admit(self, request: Request) -> Response | None:
         """Find the session of a request; return a refusal, or None where the request may go on."""
@@ -171,8 +189,7 @@ class SessionGuard:
             fields = await read_form(request, max_size=_MAX_TYPED_SIZE)
         except HTTPException:
             fields = {}
-        text = "Nothing was changed. Log in again, and send the form anew: your session is over."
-        return self.host.render_problem(request, 401, text, content=build_typed_list(fields, _TYPED_FIELDS))
+        return self.host.render_problem(request, 401, _SESSION_OVER, content=build_typed_list(fields, _TYPED_FIELDS))
 
     def _ask_for_login(self, request: Request) -> Response:
         if "text/html" not in request.headers.get("accept", ""):

@@ -1,6 +1,6 @@
 """Logging in and out, over real HTTP: guessed tokens, sessions and their ends, cookies, where a log-in leads."""
 
-# Tests of: logins, login_views, login_limits, sessions, settings
+# Tests of: guard, logins, login_views, login_limits, sessions, settings
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
+from urllib.parse import urlencode
 
 import httpx
 import pytest
 from clocks import HandClock
 from operator_page_rig import PageServer, read_form, serve_page
 
+from praval_tools import ToolCall, ToolRegistry
 from praval_tools.journal.tokens import open_tokens
 from praval_tools.web.server.login_limits import MAX_ADDRESSES, MAX_ATTEMPTS, MAX_ATTEMPTS_OF_ADDRESS, LoginLimits
 from praval_tools.web.server.logins import ONE_TIME_SPAN, Login, Logins
@@ -231,6 +233,42 @@ class TestSessions:
             assert "/login?why=out" == client.post("/logout", data=fields).headers["location"]
             assert not _is_in(client)
             assert 303 == client.get("/", headers={"cookie": f"{server.settings.cookie_name}={cookie}"}).status_code
+
+    @pytest.mark.parametrize("end", ["revoked", "logged out", "expired"])
+    def test_end_for_forms_that_come_slowly(self, tmp_path: Path, end: str) -> None:
+        """Broken promise: a form whose rest came after its session had ended approved a call, in its person's name."""
+        with ToolRegistry(journal=tmp_path / "runs.db") as registry, serve_page(registry) as server:
+
+            @registry.tool("wire", owned_by="ann", requires_approval=True)
+            def wire(amount: int) -> int:
+                """Send."""
+                return amount
+
+            registry.agent("ann").execute(ToolCall("c1", "wire", {"amount": 1}))
+            with server.log_in() as client:
+                form = read_form(client.get("/approvals").text, "/approvals/answer")
+                body = urlencode({**form, "answer": "allow", "reason": ""}).encode()
+                cookie = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
+                head = (
+                    f"POST /approvals/answer HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nOrigin: {server.origin}\r\n"
+                    f"Cookie: {cookie}\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+                    f"Content-Length: {len(body)}\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n"
+                )
+                with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+                    connection.sendall(head.encode())
+                    assert b"100" in connection.recv(1_000)  # the session was found: the form is waited for
+                    if end == "revoked":
+                        server.tokens.revoke(server.tokens.list()[0].id)
+                    elif end == "expired":
+                        server.clock.go_on(timedelta(hours=13))
+                    else:
+                        assert (
+                            303 == client.post("/logout", data=read_form(client.get("/").text, "/logout")).status_code
+                        )
+                    connection.sendall(body)
+                    answer = b"".join(iter(lambda: connection.recv(65_536), b""))
+                assert b"401" in answer[:20] and b"your session is over" in answer
+            assert ["wire"] == [request.tool for request in registry.approvals.pending()]
 
     def test_of_a_person_are_limited(self) -> None:
         """One more ends the one that was used longest ago, and nobody else's; memory is bounded."""
