@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import threading
 import time
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 from clocks import HandClock
-from mcp_http_rig import RawClient, connect, request, serve
+from mcp_http_rig import HANDSHAKE, RawClient, connect, read_all, request, serve
 from mcp_rig import ERAS, build_registry, get_text, list_names, run, wait_until
 from mcp_types import ToolListChangedNotification
 from starlette.applications import Starlette
@@ -131,6 +132,44 @@ class TestBearers:
                     await client.list_tools()
 
         run(main)
+
+    @pytest.mark.parametrize("version", [HANDSHAKE, "2026-07-28"])
+    def test_lose_access_while_their_message_comes(
+        self, registry: ToolRegistry, port: int, tokens: Tokens, version: str
+    ) -> None:
+        """Broken promise: a message whose rest came after its token was revoked had its tool run."""
+        ran = list[int]()
+
+        @registry.tool("hit", shared=True)
+        def hit() -> None:
+            """Hit."""
+            ran.append(1)
+
+        token = tokens.add("analyst")
+        raw, call = RawClient(port, token), request("tools/call", name="hit", arguments={})
+        headers = {**raw.headers, "Host": f"127.0.0.1:{port}", "Mcp-Protocol-Version": version}
+        if version == HANDSHAKE:
+            headers["Mcp-Session-Id"] = raw.initialize()
+        else:
+            headers |= {"Mcp-Method": "tools/call", "Mcp-Name": "hit"}
+            facts = {
+                "protocolVersion": version,
+                "clientInfo": {"name": "raw", "version": "1"},
+                "clientCapabilities": {},
+            }
+            call["params"]["_meta"] = {f"io.modelcontextprotocol/{name}": value for name, value in facts.items()}
+        body = json.dumps(call).encode()
+        headers |= {"Content-Length": str(len(body)), "Expect": "100-continue", "Connection": "close"}
+        head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+            connection.sendall(f"POST /mcp HTTP/1.1\r\n{head}\r\n".encode())
+            assert b"100" in connection.recv(1_000)  # the token was found: the message is waited for
+            tokens.revoke(tokens.list()[0].id)
+            connection.sendall(body)
+            answer = read_all(connection)
+
+        assert b"revoked" in answer
+        assert [] == ran
 
     def test_lose_access_when_the_token_expires(self, registry: ToolRegistry, tmp_path: Path) -> None:
         """From its expiry on a token is refused, in the middle of a session and at a new one."""

@@ -9,6 +9,7 @@ import mcp_types as types
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken, TokenVerifier
 from mcp.server.auth.settings import AuthSettings
+from mcp.server.context import CallNext, HandlerResult
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from pydantic import AnyHttpUrl
@@ -17,6 +18,7 @@ from starlette.middleware import Middleware
 
 from praval_tools.errors import ToolUsageError
 from praval_tools.integrations.mcp.serving.client_limits import ClientLimits
+from praval_tools.integrations.mcp.serving.reports import RequestContext
 from praval_tools.integrations.mcp.serving.server import ToolServer
 from praval_tools.integrations.mcp.serving.token_shares import MAX_REQUESTS, MAX_SESSIONS, ThreadShares, TokenShares
 from praval_tools.journal.tokens import Tokens, open_tokens
@@ -93,6 +95,7 @@ def http_app(
     )  # fmt: skip
     app.router.redirect_slashes = False  # a redirect would name whatever host and scheme the request came with
     if bearers is not None:
+        served.middleware.append(bearers.refuse_late_message)
         _limit_tokens(served, app, TokenShares(max_requests_per_token, max_sessions_per_token))
     app.add_middleware(ClientLimits, timeout=client_timeout)
     return app
@@ -121,6 +124,12 @@ class _TokenVerifier(TokenVerifier):
         if access is None or access.subject is None:
             raise MCPError(types.INVALID_REQUEST, "This request has no token.")
         return self._registry.toolset(access.subject)
+
+    async def refuse_late_message(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
+        """Refuse a message whose token has ended before it was there: a client may send it slowly."""
+        if not self.make_guard()():
+            raise MCPError(types.INVALID_REQUEST, "The token was revoked, or has expired, before the message came.")
+        return await call_next(ctx)
 
     def make_guard(self) -> Callable[[], bool]:
         """Return what tells whether the token of the request still counts."""
