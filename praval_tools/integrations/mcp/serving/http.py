@@ -95,15 +95,14 @@ def http_app(
     )  # fmt: skip
     app.router.redirect_slashes = False  # a redirect would name whatever host and scheme the request came with
     if bearers is not None:
-        served.middleware.append(bearers.refuse_late_message)
-        _limit_tokens(served, app, TokenShares(max_requests_per_token, max_sessions_per_token))
+        _limit_tokens(served, app, bearers, TokenShares(max_requests_per_token, max_sessions_per_token))
     app.add_middleware(ClientLimits, timeout=client_timeout)
     return app
 
 
-def _limit_tokens(served: ToolServer, app: Starlette, shares: TokenShares) -> None:
-    """Have an application serve each token within its share."""
-    served.middleware.append(shares.count_session)
+def _limit_tokens(served: ToolServer, app: Starlette, bearers: _TokenVerifier, shares: TokenShares) -> None:
+    """Have an application serve each token while it counts, within its share."""
+    served.middleware += [bearers.refuse_late_message, shares.count_session]
     app.user_middleware.append(Middleware(shares.limit_requests))  # the innermost, which knows the token
 
 
