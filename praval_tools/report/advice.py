@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -191,7 +190,7 @@ def _advise_on_grants(registry: ToolRegistry, usage: _Usage, line: CommandLine) 
             yield Advice(
                 kind="unused-grant", tool=grant.tool, agent=grant.agent, text=text, commands=commands, grant=grant.id
             )
-        elif own is not None and own.count and not is_delegated:
+        elif own is not None and own.count and not is_delegated and grant.parent is None:  # a lender narrows its own
             own.has_other_arguments |= key in usage.edited
             yield from _narrow_grant(registry, grant, own, line, is_alone=counts[key] == 1)
 
@@ -219,16 +218,18 @@ def _narrow_grant(
         terms["max_calls"] = pattern.count
         reasons.append(f"at most {format_count(pattern.count, 'call')}")
     if grant.expires is None and pattern.first is not None and pattern.last is not None:
-        days = max(1, math.ceil((pattern.last - pattern.first) / timedelta(days=1)))
+        days = max(0, (pattern.last - (grant.made or pattern.first)) // timedelta(days=1)) + 1
         terms["expires"] = pattern.last
         options += ["--expires", f"{days}d"]
         reasons.append(f"an expiry after {format_count(days, 'day')}")
+    elif grant.expires is not None:
+        options += ["--expires", grant.expires.isoformat()]
     if not terms:
         return
     kept = terms.get("where", grant.where)
     if kept is not None:
         options += ["--where", json.dumps(kept)]
-    if (limit := terms.get("max_calls", grant.max_calls)) is not None:
+    if (limit := terms.get("max_calls", registry.uses_left(grant))) is not None:
         options += ["--max-calls", str(limit)]
     if grant.delegable:
         options.append("--delegable")

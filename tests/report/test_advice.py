@@ -193,14 +193,38 @@ class TestNarrowerGrants:
         assert "where" not in advice.terms
         assert "hunter2" not in repr(advice)
 
+    def test_an_expiry_is_counted_from_when_the_grant_was_made(self, registry: ToolRegistry) -> None:
+        """Broken promise: what is said would have sufficed. Counted from the first call, the expiry came before it."""
+        registry.grant("pay", "ann")
+        move_clock(registry, timedelta(days=5))
+        assert Outcome.OK is call(registry, "ann", "pay", amount=1)
+        (advice,) = find(registry, "narrower-grant")
+
+        assert "an expiry after 6 days" in advice.text
+        assert "--expires 6d" in advice.commands[0]
+
     def test_terms_that_are_there_stay(self, registry: ToolRegistry) -> None:
-        """Bounds are added to those of the grant."""
+        """
+        Bounds are added to those of the grant; its expiry stays, and the calls that it has left.
+
+        Broken promise: the advice is narrower. The command for it gave no expiry, and all calls again.
+        """
         registry.grant("pay", "ann", where={"amount": {"maximum": 10}}, max_calls=99, expires=timedelta(days=9))
         for _ in range(20):
             call(registry, "ann", "pay", amount=1, to="bob")
         (advice,) = find(registry, "narrower-grant")
         assert {"where": {"amount": {"maximum": 10}, "to": {"enum": ["bob"]}}} == advice.terms
-        assert "--max-calls 99" in advice.commands[0]
+        words = shlex.split(advice.commands[0])
+        expires = datetime.fromisoformat(words[words.index("--expires") + 1])
+        assert ("79", registry.grants()[0].expires) == (words[words.index("--max-calls") + 1], expires)
+
+    def test_are_not_of_grants_that_an_agent_lent(self, registry: ToolRegistry) -> None:
+        """Broken promise: the advice is narrower. It had the operator grant what ends with the lender's own grant."""
+        registry.grant("pay", "ann", delegable=True)
+        registry.grant("pay", "bob", by="ann")
+        assert Outcome.OK is call(registry, "bob", "pay", amount=1)
+
+        assert [] == find(registry, "narrower-grant")
 
 
 class TestWantedGrants:
