@@ -7,6 +7,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import click
 
+from praval_tools.cli.program import find_program
 from praval_tools.lazy_import import load
 from praval_tools.names import suggest_names
 from praval_tools.report.remedies import CommandLine
@@ -164,4 +165,5 @@ def find_command_line(ctx: click.Context, *, journal: str | None = None) -> Comm
         journal = load("praval_tools.journal.storage.open_store").get_store_name(journal)
     options = [("--app", get_app_option(ctx)), *(("--config", path) for path in get_config_option(ctx))]
     options.append(("--journal", journal))
-    return CommandLine([word for option, value in options if value is not None for word in (option, value)])
+    named = [word for option, value in options if value is not None for word in (option, value)]
+    return CommandLine(named, find_program())

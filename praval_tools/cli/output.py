@@ -55,14 +55,17 @@ def make_console(*, stderr: bool = False, width: int | None = None) -> Console:
 def print_parts(console: Console, *parts: RenderableType) -> None:
     """Print *parts*; outside a terminal without spaces at the ends of lines."""
     if console.is_terminal:
-        for part in parts:
-            console.print(part)
+        _print_all(console, parts)
         return
     with console.capture() as captured:
-        for part in parts:
-            console.print(part)
+        _print_all(console, parts)
     for line in captured.get().splitlines():
         console.file.write(f"{line.rstrip()}\n")
+
+
+def _print_all(console: Console, parts: Iterable[RenderableType]) -> None:
+    for part in parts:  # Rich joins texts, and the joined one wraps
+        console.print(part, soft_wrap=isinstance(part, Text) and part.overflow == "ignore")
 
 
 def unwrap(text: Text) -> Text:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from praval_tools import PluginReport, ToolRegistry, get_tool_registry, plugin_reports
 from praval_tools.cli.app_option import app_options, find_app_spec, report_options
-from praval_tools.cli.common import EXIT_PROBLEM, CommandGroup, UsageError, sanitize_text
+from praval_tools.cli.common import EXIT_PROBLEM, CommandGroup, UsageError, find_command_line, sanitize_text
 from praval_tools.cli.journal_option import open_selected_registry
 from praval_tools.cli.output import (
     build_grid,
@@ -98,11 +98,12 @@ def check_command(ctx: click.Context, *, timeout: float, as_json: bool) -> None:
     help="Where the new folder is created; by default here.",
 )
 @app_options
-def new_command(*, name: str, folder: Path) -> None:
+@click.pass_context
+def new_command(ctx: click.Context, *, name: str, folder: Path) -> None:
     """Start a plugin of your own: a package called NAME, with a tool, its tests and a README."""
     home = write_plugin(derive_plugin_names(name), folder)
     print_result(Text.assemble("Wrote ", (sanitize_text(home), "bold")))
-    for step in (f"cd {home}", "pip install -e '.[test]'", "python -m pytest", "praval-tools list"):
+    for step in (f"cd {home}", "pip install -e '.[test]'", "python -m pytest", find_command_line(ctx).write("list")):
         print_result(Text(f"  {step}"))
 
 
@@ -119,7 +120,7 @@ def _print_reports(ctx: click.Context, reports: Sequence[PluginReport], *, stric
     if as_json:
         print_json([report_to_json(report) for report in reports])
     elif not reports:
-        print_message("No plugins are installed. Start one: praval-tools plugins new NAME")
+        print_message(f"No plugins are installed. Start one: {find_command_line(ctx).write('plugins new', ['NAME'])}")
     else:
         rows = [
             (

@@ -14,6 +14,7 @@ from praval_tools.plugins.discovery import find_plugins, read_allow_list
 from praval_tools.plugins.loader import load_plugins
 
 PACKAGE_NAME: Final = "praval-tools-data"
+_NEEDED_PACKAGES: Final = ("praval-tools-files",)
 _ROOT_NAME: Final = "demo"
 _TABLE_FILE, _PICTURE_FILE = "figures.csv", "figures.png"
 
@@ -23,6 +24,12 @@ def is_package_available() -> bool:
     allowed = read_allow_list()
     is_allowed = allowed is None or PACKAGE_NAME in allowed
     return is_allowed and any(plugin.distribution == PACKAGE_NAME for plugin in find_plugins())
+
+
+def find_package_folders() -> list[Path]:
+    """Return the folders to install the package from, with the packages that it needs: a checkout has them."""
+    folders = [Path(__file__).parents[2] / "plugins" / name for name in (*_NEEDED_PACKAGES, PACKAGE_NAME)]
+    return folders if all((folder / "pyproject.toml").is_file() for folder in folders) else []
 
 
 def run_plugin_scene(app: DemoApp, context: AgentContext, folder: Path) -> None:

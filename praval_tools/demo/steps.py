@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from attrs import field, frozen
@@ -172,13 +172,11 @@ class ClosingStep(Step):
 
     Args:
         question: The question, with the source of the data.
-        has_own_data: The data are the user's own.
-        missing_package: A package whose tools the demo would have used.
+        commands: What a reader may want to do next, and the command for it.
     """
 
     question: Question
-    has_own_data: bool
-    missing_package: str = ""
+    commands: Sequence[tuple[str, str]] = ()
 
 
 StepCallback = Callable[[Step], None]

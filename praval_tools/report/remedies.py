@@ -41,14 +41,16 @@ class CommandLine:
 
     Args:
         options: Those that say which registry and journal are meant.
+        program: The words that start the command line.
     """
 
     options: Sequence[str] = ()
+    program: Sequence[str] = (_PROGRAM,)
 
     @property
     def start(self) -> str:
         """The words before the name of a command."""
-        return shlex.join([_PROGRAM, *self.options])
+        return shlex.join([*self.program, *self.options])
 
     def write(self, command: str, names: Sequence[str] = (), options: Sequence[str] = ()) -> str:
         """Return *command*, one word or two, for a shell; names that look like options stand after `--`."""

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_rig import App, Run, app, run  # noqa: F401
+from cli_rig import ENV, App, Run, app, run  # noqa: F401
 from plugin_rig import Site, site, write_tool  # noqa: F401
 
 import praval_tools
@@ -34,7 +34,7 @@ def praval_tools_commands(cli):
 def type_in(site: Site, *arguments: str, folder: Path | None = None) -> tuple[int, str, str]:
     """Run the command line in a process of its own, where the packages of *site* are installed."""
     keeps = {name: value for name, value in os.environ.items() if name != "PRAVAL_TOOLS_PLUGINS"}
-    env = {**keeps, "PYTHONPATH": f"{site.folder}{os.pathsep}{ROOT}", "COLUMNS": "200"}
+    env = {**keeps, "PATH": ENV["PATH"], "PYTHONPATH": f"{site.folder}{os.pathsep}{ROOT}", "COLUMNS": "200"}
     done = subprocess.run([sys.executable, "-m", "praval_tools", *arguments], env=env, cwd=folder or Path.cwd(),
                           capture_output=True, text=True)  # fmt: skip
     return done.returncode, done.stdout, done.stderr

@@ -109,7 +109,7 @@ class TestRuns:
 
     def test_show_in_a_terminal_of_80_columns(self, app: App) -> None:
         """
-        No line of the tree is wider than the terminal.
+        No line of the tree is wider than the terminal; the command below it is one line, to be copied.
         """
         run_app(app, "half", crash="last")
         done = subprocess.run(
@@ -122,7 +122,9 @@ class TestRuns:
             text = text.replace(code, "")
 
         assert "\x1b" not in text
-        assert max(map(len, text.splitlines())) <= 80
+        *tree, command = text.splitlines()
+        assert max(map(len, tree)) <= 80
+        assert command.startswith("  praval-tools ") and command.endswith(" --rerun")
 
     @pytest.mark.parametrize("command", ["show {}", "resolve {} c --rerun", "replay {} --dry"])
     def test_unknown_run(self, run: Run, app: App, command: str) -> None:

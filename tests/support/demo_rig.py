@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from cli_rig import ENV
 
 from praval_tools.cli import main
 from praval_tools.demo.question import Question, load_flights_question
@@ -54,7 +54,7 @@ class DemoOutput(NamedTuple):
 
 def run_demo_into(folder: Path, *arguments: str) -> DemoOutput:
     """Run the demo in a process of its own, piped."""
-    done = run_process("demo", "--out", str(folder), *arguments)
+    done = run_process("demo", "--out", str(folder), *arguments, cwd=folder.parent)
     assert (done.returncode, done.stderr) == (0, "")
     return DemoOutput(done.stdout, folder)
 
@@ -91,10 +91,11 @@ def run_command(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[in
     return int(ended.value.code or 0), out, err
 
 
-def run_process(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+def run_process(*arguments: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "praval_tools", *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT), **env},
+        env={**ENV, **env},
+        cwd=cwd,
         capture_output=True,
         text=True,
         encoding="utf-8",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import click
+from attrs import evolve
 from rich.console import Console
 
 from praval_tools.cli.common import EXIT_PROBLEM, EXIT_USAGE, CommandError, UsageError, sanitize_text, traceback_option
@@ -15,9 +17,11 @@ from praval_tools.cli.demo.files import JOURNAL_FILE, REPORT_FILE, DemoFiles, pr
 from praval_tools.cli.demo.processes import CRASH_POINTS, ConsoleSettings, ProcessTask, run_in_subprocess
 from praval_tools.cli.demo.terminal import StepPrinter, show_spinner
 from praval_tools.cli.output import make_console
+from praval_tools.cli.program import find_pip, find_program, is_installed, shorten_path
+from praval_tools.demo.app import APP
 from praval_tools.demo.effects import EffectLog
 from praval_tools.demo.input_files import UnreadableDataError
-from praval_tools.demo.plugin_scene import PACKAGE_NAME, is_package_available
+from praval_tools.demo.plugin_scene import find_package_folders, is_package_available
 from praval_tools.demo.question import Question, load_question
 from praval_tools.demo.run_report import build_run_report
 from praval_tools.demo.scenario import RUN_ID
@@ -25,6 +29,7 @@ from praval_tools.demo.steps import ClosingStep, CrashStep, ResumeStep
 from praval_tools.errors import ToolUsageError
 from praval_tools.journal import open_journal
 from praval_tools.names import format_count
+from praval_tools.report.remedies import CommandLine
 
 _PIPE_WIDTH = 80
 _MCP_SCENE = "mcp"
@@ -64,8 +69,8 @@ def demo_command(path: Path | None, *, measure: str | None, by: str | None, out:
             kill_count = _run_processes(console, printer, question, files)
         closing_lines = _build_closing_lines(files, kill_count)
         files.move_to_target()
-    missing_package = "" if is_package_available() else PACKAGE_NAME
-    printer(ClosingStep(question, has_own_data=path is not None, missing_package=missing_package))
+    commands = CommandLine(program=find_program())
+    printer(ClosingStep(question, tuple(_list_commands(commands, has_own_data=path is not None))))
     for title, name in (
         ("Journal: ", JOURNAL_FILE),
         ("Report:  ", REPORT_FILE),
@@ -75,9 +80,20 @@ def demo_command(path: Path | None, *, measure: str | None, by: str | None, out:
     for line in closing_lines:
         console.print(sanitize_text(line), highlight=False, markup=False)
     console.print()
-    place = shlex.quote(str(files.target_folder / JOURNAL_FILE))
-    console.print("Look at it as its operator:", highlight=False, markup=False)
-    console.out(f"praval-tools ui {sanitize_text(place)}", highlight=False)
+    need = "" if all(map(is_installed, ("starlette", "uvicorn"))) else ", which needs the extra ui"
+    console.print(f"Look at it as its operator{need}:", highlight=False, markup=False)
+    console.out(sanitize_text(commands.write("ui", [str(files.target_folder / JOURNAL_FILE)])), highlight=False)
+
+
+def _list_commands(commands: CommandLine, *, has_own_data: bool) -> Iterator[tuple[str, str]]:
+    """Yield what a reader may want to do next, and the command for it; none that cannot work here."""
+    if not has_own_data:
+        yield "Your own data, a CSV file or a folder of text", commands.write("demo", ["PATH"])
+    folders, pip = find_package_folders(), find_pip()
+    if not is_package_available() and folders and pip:
+        install = shlex.join([*pip, "install", *map(shorten_path, folders)])
+        yield "For a chart of the answer, install a package of tools", install
+    yield "Ask why", evolve(commands, options=["--app", APP]).write("why", ["analyst", "read_rows", "count=21"])
 
 
 def _build_closing_lines(files: DemoFiles, kill_count: int) -> tuple[str, str, str]:

@@ -12,7 +12,9 @@ from pathlib import Path
 from attrs import frozen
 
 from praval_tools.cli.common import CommandError, UsageError
+from praval_tools.cli.program import find_program
 from praval_tools.demo.input_files import MARKER_FILE
+from praval_tools.report.remedies import CommandLine
 
 DEFAULT_FOLDER = "praval-demo"
 JOURNAL_FILE, EFFECTS_FILE, REPORT_FILE = "journal.db", "effects.jsonl", "report.html"
@@ -73,7 +75,8 @@ def prepare_files(out: Path | None) -> Iterator[DemoFiles]:
     try:
         folder = Path(tempfile.mkdtemp(prefix=f".{DEFAULT_FOLDER}-", dir=parent))
     except OSError as error:
-        fix = "" if out is not None else " Name another folder: praval-tools demo --out DIR"
+        again = CommandLine(program=find_program()).write("demo", [], ["--out", "DIR"])
+        fix = "" if out is not None else f" Name another folder: {again}"
         raise CommandError(f"{parent}: nothing can be written here: {error.strerror or error}.{fix}") from error
     try:
         yield DemoFiles(folder, target)

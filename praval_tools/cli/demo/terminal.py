@@ -24,6 +24,7 @@ from praval_tools.cli.output import (
     print_parts,
     select_glyphs,
     to_cell,
+    unwrap,
 )
 from praval_tools.demo import phrases, steps
 from praval_tools.demo.run_report import RunReport
@@ -31,7 +32,6 @@ from praval_tools.names import format_count
 from praval_tools.report.access_matrix import build_access_matrix
 
 _MAX_WIDTH = 100
-_EXAMPLE_COMMAND = "praval-tools --app praval_tools.demo:registry why analyst read_rows count=21"
 _BOUND_PHRASES = {"maximum": "at most", "minimum": "at least", "enum": "one of", "const": "only"}
 
 
@@ -200,15 +200,12 @@ class StepPrinter:
 
     @render.register
     def _render_closing(self, step: steps.ClosingStep) -> Iterator[RenderableType]:
-        package_hint = f"For a chart of the answer, install a package of tools:\n  pip install {step.missing_package}"
-        hints = (
-            f"Data: {step.question.credits}" if step.question.credits else "",
-            "" if step.has_own_data else "Your own data, a CSV file or a folder of text:\n  praval-tools demo PATH",
-            package_hint if step.missing_package else "",
-            f"Ask why:\n  {_EXAMPLE_COMMAND}",
-        )
         yield ""
-        yield from (Text(hint, style="dim") for hint in hints if hint)
+        if step.question.credits:
+            yield Text(f"Data: {step.question.credits}", style="dim")
+        for title, command in step.commands:
+            yield Text(f"{title}:", style="dim")
+            yield unwrap(Text(f"  {command}", style="dim"))
 
 
 def describe_doubt(step: steps.InDoubtStep) -> str:

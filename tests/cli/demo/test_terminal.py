@@ -5,12 +5,20 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 from demo_rig import ROOT, DemoOutput, demo_output, empty_folder, run_process  # noqa: F401
+from rich.text import Text
+
+from praval_tools.cli import main
+from praval_tools.cli.output import make_console, print_parts, unwrap
+
+_COMMAND = re.compile(r"(?:  )?\S*(?:praval-tools|python\S* -m praval_tools|python\S* -m pip) ")
 
 
 class TestOutput:
@@ -21,17 +29,45 @@ class TestOutput:
         A command that names the journal's path is as long as that is.
         """
         assert "\x1b" not in demo_output.out
-        lines = [line for line in demo_output.out.splitlines() if not line.startswith("praval-tools ui ")]
+        lines = [line for line in demo_output.out.splitlines() if not _COMMAND.match(line)]
         assert max(map(len, lines)) <= 80
         assert "CC0 1.0" in demo_output.out
         assert "JetBlue Airways stands out" in demo_output.out
 
-    def test_a_package_that_is_not_installed_is_named(self, demo_output: DemoOutput) -> None:
+    def test_a_package_that_is_not_installed_is_named(
+        self, demo_output: DemoOutput, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """
-        Where no package of tools is there, the demo does without, and says how to get one.
+        Where no package of tools is there, the demo does without, and says how to install it from the checkout.
+
+        Broken promise: the command that it said installed nothing, since no index has the package.
         """
         assert "A package brings tools" not in demo_output.out
-        assert "  pip install praval-tools-data\n" in demo_output.out
+        monkeypatch.setattr("praval_tools.cli.demo.command.find_pip", lambda: ["pip"])
+        with pytest.raises(SystemExit):
+            main(["demo"])
+        (command,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("  pip "))
+        words = shlex.split(command)
+        projects = [tomllib.loads(Path(word, "pyproject.toml").read_text())["project"] for word in words[2:]]
+        named = {project["name"] for project in projects}
+        needed = {need.partition(">")[0] for project in projects for need in project["dependencies"]}
+        assert ["pip", "install"] == words[:2] and "praval-tools-data" in named
+        assert {"praval-tools"} == {name for name in needed if name.startswith("praval-tools")} - named
+
+    def test_commands_are_unbroken_lines(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """Broken promise: in a terminal a long command was cut into lines, each of which is another command."""
+        command = f"praval-tools {'word ' * 40}end"
+        print_parts(make_console(width=40), unwrap(Text(f"Ask:\n  {command}")))
+        assert f"Ask:\n  {command}\n" == capsys.readouterr().out
+
+    def test_no_package_is_named_without_its_source(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """An installed demo, which has no folder of packages beside it, says no command that would fail."""
+        monkeypatch.setattr("praval_tools.demo.plugin_scene.PACKAGE_NAME", "praval-tools-nowhere")
+        with pytest.raises(SystemExit):
+            main(["demo"])
+        assert " install " not in capsys.readouterr().out
 
     def test_matrix_has_the_rule_in_each_cell(self, demo_output: DemoOutput) -> None:
         """
@@ -46,11 +82,12 @@ class TestOutput:
     @pytest.mark.parametrize(("width", "extra"), [("40", {}), ("80", {"NO_COLOR": "1"}), ("120", {})])
     def test_in_a_terminal_of_any_width(self, width: str, extra: dict[str, str]) -> None:
         """
-        Nothing is wider than the terminal, with colour or with NO_COLOR.
+        Nothing is wider than the terminal, with colour or with NO_COLOR; commands to be copied are unbroken lines.
         """
         done = run_process("demo", COLUMNS=width, TERM="xterm-256color", FORCE_COLOR="1", **extra)
 
-        assert max(map(len, strip_escapes(done.stdout).splitlines())) <= int(width)
+        lines = [line for line in strip_escapes(done.stdout).splitlines() if not _COMMAND.match(line)]
+        assert max(map(len, lines)) <= int(width)
         assert ("\x1b[3" in done.stdout) == ("NO_COLOR" not in extra)
 
     def test_ascii_output(self) -> None:
