@@ -17,6 +17,7 @@ import os
 import random
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -33,6 +34,9 @@ os.environ.setdefault("PYTHONHASHSEED", str(random.randrange(2**32)))
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # run in the background: what tests start must hear it
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# as in an activated environment: the commands that are printed name the program as the shell finds it
+os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
 
 os.environ.setdefault("PRAVAL_TOOLS_PLUGINS", "")  # what happens to be installed here does not matter to the tests
 

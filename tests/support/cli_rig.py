@@ -12,11 +12,7 @@ import pytest
 from praval_tools.cli import main
 
 ROOT = Path(__file__).parents[2]
-ENV = {
-    **os.environ,
-    "PYTHONPATH": str(ROOT),
-    "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),  # as in an activated environment
-}
+ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 BANK = '''
 from praval_tools import Agent, ToolRegistry, tool
