@@ -56,6 +56,11 @@ class Grant:
     bounds: Bounds | None = field(default=None, eq=False, repr=False)
 
 
+def takes_place_of(grant: Grant, parent: Grant) -> bool:
+    """Tell whether *grant*, which comes from *parent*, is that one declared again by its key, and not lent from it."""
+    return grant.key is not None and (grant.by, grant.key) == (parent.by, parent.key)
+
+
 GrantTermsKey = tuple[object, ...]
 """What two grants have in common if the second adds nothing to the first."""
 

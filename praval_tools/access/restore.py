@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from praval_tools.access import events
 from praval_tools.access.drift import describe_drift
-from praval_tools.access.permissions import Grant, compile_bounds
+from praval_tools.access.permissions import Grant, compile_bounds, takes_place_of
 from praval_tools.access.records import ToolRecord
 from praval_tools.access.state import AccessState, get_tool_origin
 from praval_tools.access.transitions import apply_event
@@ -114,8 +114,9 @@ def _iter_effective_events(
 def _find_unnarrowed_grant(state: AccessState, grant: Grant) -> Grant | None:
     """Return the live grant whose place *grant*, which is not there, took by its key."""
     parent = state.grants.get(grant.parent) if grant.parent is not None and grant.id not in state.grants else None
-    is_same_key = parent is not None and grant.key is not None and parent.grant.key == grant.key
-    return parent.grant if parent is not None and is_same_key and not parent.end_reason else None
+    if parent is None or parent.end_reason or not takes_place_of(grant, parent.grant):
+        return None
+    return parent.grant
 
 
 def _has_effect(record: ToolRecord, change: events.ToolChange) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from msgspec.structs import replace
 
 from praval_tools.access import events
-from praval_tools.access.permissions import Grant, get_terms_key, list_request_keys
+from praval_tools.access.permissions import Grant, get_terms_key, list_request_keys, takes_place_of
 from praval_tools.access.records import (
     MIN_PRUNE_SIZE,
     NO_ACCESS,
@@ -304,7 +304,7 @@ def _apply_tool_assigned(state: AccessState, event: events.ToolAssigned) -> Acce
     )
     parent = None if grant.parent is None else state.grants.get(grant.parent)
     grants, seq = state.grants, state.next_seq + 1
-    if parent is not None and grant.key is not None and parent.grant.key == grant.key:
+    if parent is not None and takes_place_of(grant, parent.grant):
         record = replace(record, spent_calls=parent.spent_calls)
         grants = grants.set(parent.grant.id, replace(parent, narrowed_by=grant.id))
         access = replace(access, grants=tuple(other for other in access.grants if other != grant.parent))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from praval_tools import GrantError, ToolRegistry
+from praval_tools import GrantError, ToolCall, ToolRegistry
 
 
 def declare(journal: Path | None = None) -> ToolRegistry:
@@ -15,7 +15,7 @@ def declare(journal: Path | None = None) -> ToolRegistry:
     for name, owner in (("other", "mal"), ("victim", "bank")):
 
         @registry.tool(name, owned_by=owner)
-        def work() -> str:
+        def work(times: int = 1) -> str:
             """Work."""
             return "done"
 
@@ -46,3 +46,42 @@ class TestKeys:
                 )
         assert made[0] == made[1]
         assert 2 == len(set(made[0]))
+
+    @pytest.mark.parametrize("is_stored", [False, True])
+    def test_of_a_lender_and_of_its_own_grant_may_be_equal(self, tmp_path: Path, *, is_stored: bool) -> None:
+        """
+        A grant takes the place of the one that its maker made with the same key, and of no other.
+
+        A lender that used the key of the grant it held lost that: its calls were bounded by what it had lent, and
+        recorded as decided by that, and it could call nothing any more once that was taken back.
+        """
+        journal = tmp_path / "runs.db" if is_stored else None
+        registry = declare(journal)
+        where = {"times": {"maximum": 2}}
+        lent = registry.grant("victim", "ann", key="to-lend", max_calls=3, where=where, by="lender")
+        if is_stored:
+            registry.close()
+            registry = declare(journal)
+
+        decision = registry.explain("lender", "victim", {"times": 5})
+        assert ("granted", "lender") == (decision.rule, getattr(decision.source, "agent", None))
+        assert ["lender", "ann"] == [grant.agent for grant in registry.grants()]
+        assert registry.execute(ToolCall(None, "victim", {"times": 5}, "lender")).success
+        assert 3 == registry.uses_left(lent)
+
+        registry.remove_tool_from_agent("victim", "ann")
+        assert ["lender"] == [grant.agent for grant in registry.grants()]
+        assert registry.execute(ToolCall(None, "victim", {}, "lender")).success
+        registry.close()
+
+    def test_still_narrow_the_grant_that_was_made_with_them(self) -> None:
+        """What a lender declares again by its own key, with less, counts in the place of what it lent before."""
+        registry = declare()
+        made = registry.grant("victim", "ann", key="to-lend", max_calls=3, by="lender")
+        narrowed = registry.grant("victim", "ann", key="to-lend", max_calls=1, by="lender")
+
+        assert made.id == narrowed.parent
+        assert ["lender", "ann"] == [grant.agent for grant in registry.grants()]
+        assert registry.execute(ToolCall(None, "victim", {}, "ann")).success
+        assert not registry.execute(ToolCall(None, "victim", {}, "ann")).success
+        assert registry.execute(ToolCall(None, "victim", {}, "lender")).success
