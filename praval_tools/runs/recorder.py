@@ -172,7 +172,7 @@ class Recorder:
         attempts_before = run.attempts
         write_state.last_execution, run.stored_grants = run, write_state.stored_grants
         if write_state.run is not None:  # where ids are those of entries, which no two calls share
-            run.idempotency_key = f"{write_state.run.run_id}/{run.call.tool_call_id}"
+            run.idempotency_key = _build_idempotency_key(write_state.run.run_id, run.call.tool_call_id)
         try:
             with use_run(write_state.run):
                 result: ToolResult | None = yield run
@@ -197,3 +197,8 @@ class Recorder:
         except JournalError:  # raised again where the refusal is written
             return False
         return True
+
+
+def _build_idempotency_key(run_id: str, call_id: str | None) -> str:
+    """Return the key of a call, which no call of another run has: in what stands before the first `/` is none."""
+    return f"{run_id.replace('%', '%25').replace('/', '%2F')}/{call_id}"

@@ -40,6 +40,16 @@ class TestKey:
 
         assert len(set(keys)) == 2
 
+    def test_of_two_runs_differ_whatever_the_ids_hold(self, registry: ToolRegistry, keys: list[str]) -> None:
+        """
+        Models choose the ids of calls: none makes the key of another run's call, which would then not be paid.
+        """
+        for run, call_id in (("bills", "7/call_0"), ("bills/7", "call_0"), ("bills%2F7", "call_0")):
+            with registry.run(run):
+                registry.execute(ToolCall(call_id, "pay", {"amount": 5}, "clerk"))
+
+        assert 3 == len(set(keys))
+
     def test_is_the_same_when_the_call_runs_again(self, registry: ToolRegistry, keys: list[str]) -> None:
         """
         A call that was interrupted runs again with the key that it had.
