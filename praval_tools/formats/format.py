@@ -17,6 +17,7 @@ from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.tools.call import ToolCall, ToolResult, encode_value, list_content_blocks
 from praval_tools.tools.content import Content
 from praval_tools.tools.metadata import ToolMetadata
+from praval_tools.tools.truncation import truncate_blocks
 
 WireObject: TypeAlias = dict[str, Any]
 """A JSON object as a provider sends or takes it."""
@@ -120,8 +121,9 @@ def require_call_id(item: ToolCall | ToolResult) -> str:
 
 
 def get_content_blocks(result: ToolResult) -> list[Content] | None:
-    """Return the content blocks of a successful result; None where it is JSON, text or an error."""
-    return list_content_blocks(result) if result.success else None
+    """Return the content blocks that a model reads of a successful result; None where it is JSON, text or an error."""
+    blocks = list_content_blocks(result) if result.success else None
+    return blocks if blocks is None or result.max_size is None else truncate_blocks(blocks, result.max_size)
 
 
 def to_json_value(result: ToolResult) -> Any:

@@ -19,12 +19,12 @@ except ModuleNotFoundError as error:
 
 from pydantic_core import SchemaValidator, core_schema
 
-from praval_tools.formats.format import WireObject, to_json_value
+from praval_tools.formats.format import WireObject, get_content_blocks, to_json_value
 from praval_tools.integrations.framework_calls import execute_approved, find_agent
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.registry import ToolRegistry
 from praval_tools.schema.json_values import replace_surrogates
-from praval_tools.tools.call import Outcome, ToolCall, ToolResult, list_content_blocks
+from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.content import Content, describe_blocks
 
 __all__ = ["AgentToolset", "function_toolset"]
@@ -178,7 +178,7 @@ def _read_arguments(part: ToolCallPart) -> WireObject:
 def _to_return_value(result: ToolResult, registry: ToolRegistry) -> object:
     """Return what the model gets of a result, or raise what Pydantic AI makes of a failure."""
     if result.success:
-        blocks = list_content_blocks(result)
+        blocks = get_content_blocks(result)
         return to_json_value(result) if blocks is None else _render_blocks(blocks)
     text = result.for_model()
     if result.outcome is Outcome.INVALID_ARGUMENTS:

@@ -1,4 +1,4 @@
-"""Truncates texts and JSON that are too long for a model: head and tail stay, and JSON stays valid."""
+"""Truncates texts, content blocks and JSON that are too long for a model: head and tail stay, and JSON stays valid."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Final
 
 from praval_tools.names import format_count
 from praval_tools.schema.encode import to_json_bytes
+from praval_tools.tools.content import Content, describe_blocks
 
 _MIN_MARKED: Final = 3
 """Characters of the shortest JSON that says that something is left out; less than that would be taken for a value."""
@@ -50,6 +51,18 @@ def truncate_json(value: object, limit: int) -> str:
             members, limit, "{}", lambda left: f"{_to_text(marker_name)}:{_to_text(_describe_omission(left, 'key'))}"
         )
     return _make_minimal_json(limit)
+
+
+def truncate_blocks(blocks: list[Content], limit: int) -> list[Content]:
+    """
+    Return *blocks* with at most *limit* characters of text; what has bytes stays.
+
+    Texts, and what is described in words, become one text, which is cut as all others are.
+    """
+    text = describe_blocks(block for block in blocks if block.data is None)
+    if len(text) <= limit:
+        return blocks
+    return [Content.of_text(truncate_text(text, limit)), *(block for block in blocks if block.data is not None)]
 
 
 def _to_text(value: object) -> str:

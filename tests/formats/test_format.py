@@ -99,6 +99,27 @@ class TestResults:
         assert {"rows": [0, 0]} == short["structuredContent"]
         assert "structuredContent" not in long and len(long["content"][0]["text"]) <= 40
 
+    @pytest.mark.parametrize("api_format", NAMES)
+    def test_texts_of_blocks_are_cut(self, api_format: str) -> None:
+        """A `max_result_size` cuts what a model reads: promised of every result, and not kept for content blocks."""
+        with ToolRegistry() as registry:
+
+            @registry.tool("look", shared=True, max_result_size=100)
+            def look(size: int) -> list[Content | str]:
+                """Look."""
+                page = Content.resource("file:///a.txt", text="b" * size, mime_type="text/plain")
+                return ["a" * size, Content.image(PNG, "image/png"), page]
+
+            results = [registry.agent("ann").execute(ToolCall("1", "look", {"size": size})) for size in (30, 5000)]
+        short, long = (result_message(api_format, result) for result in results)
+
+        result_fits(api_format, long)
+        whole, cut = json.dumps(short), json.dumps(long, ensure_ascii=False)
+        assert "a" * 30 in whole and "b" * 30 in whole and "left out" not in whole
+        assert cut.count("left out") == 1 and cut.count("aa") + cut.count("bb") < 40
+        if api_format != "openai-chat":  # which carries no images
+            assert base64.b64encode(PNG).decode() in cut
+
     def test_errors_are_marked(self) -> None:
         """Where the format can say that a call failed, it does."""
         bad = ToolResult("1", "weather", "ann", Outcome.FORBIDDEN, error="Tool 'weather' is forbidden.")

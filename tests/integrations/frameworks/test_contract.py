@@ -150,6 +150,23 @@ class TestTools:
 
         assert "a?b" in model.requests[1].get_answer().text
 
+    @pytest.mark.parametrize("has_image", [False, True])
+    def test_return_no_more_text_than_a_tool_may(self, framework: Framework, has_image: bool) -> None:
+        """A `max_result_size` cuts what a model reads: promised of every result, and not kept for content blocks."""
+        registry = ToolRegistry()
+
+        @registry.tool("read", owned_by="clerk", max_result_size=80)
+        def read() -> list[Content]:
+            """Read something."""
+            image = [Content(type="image", data=b"png", mime_type="image/png")] if has_image else []
+            return [Content.of_text("a" * 5000), *image]
+
+        model = script([ModelCall("read")], "Done.")
+        framework.run_sync(framework.make_agent(framework.make_adapter(registry), "clerk", model))
+
+        answer = model.requests[1].get_answer().text
+        assert "characters left out" in answer and answer.count("a") < 100
+
 
 class TestAgents:
     def test_share_an_adapter(self, framework: Framework, registry: ToolRegistry) -> None:
