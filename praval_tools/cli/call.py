@@ -209,7 +209,7 @@ def call_command(
         context.enter_context(registry)
         if call_id is not None:
             request = find_waiting_request(registry, agent, tool, call_id)
-            arguments = arguments if words else read_stored_arguments(request)
+            arguments = arguments if words else read_stored_arguments(registry, request)
             context.enter_context(refuse_other_arguments(registry, request))
         context.enter_context(redirect_stdout(sys.stderr))  # what the tool itself prints must not mix with the result
         result = registry.execute(ToolCall(call_id, tool, arguments, agent))

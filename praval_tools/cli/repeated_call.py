@@ -18,10 +18,12 @@ from praval_tools.cli.common import (
 from praval_tools.cli.journal_option import MEMORY_JOURNAL_NAME
 from praval_tools.clock import SystemClock
 from praval_tools.execution.approvals import UNANSWERED
-from praval_tools.journal import Journal
+from praval_tools.journal import CallRefused, Journal
+from praval_tools.journal.events import ApprovalAsked
 from praval_tools.journal.redaction.redactor import MARKER_PATTERN
 from praval_tools.journal.stored_approvals import StoredApprovals
 from praval_tools.registry.registry import get_runtime
+from praval_tools.schema.json_input import parse_arguments
 from praval_tools.tools.decision import ApprovalRequest
 
 id_option = click.option(
@@ -52,23 +54,39 @@ def find_waiting_request(registry: ToolRegistry, agent: str, tool: str, call_id:
     )
 
 
-def read_stored_arguments(request: ApprovalRequest) -> JsonObject:
+def read_stored_arguments(registry: ToolRegistry, request: ApprovalRequest) -> JsonObject:
     """
-    Return the arguments of a call that waits.
+    Return the arguments of a call that waits, as it passed them: classes may make others of those of the request.
 
     Raises:
         UsageError: Secrets are among them.
     """
-    if _holds_secrets(request):
+    arguments = _find_passed_arguments(registry, request)
+    if arguments is None:
+        arguments = dict(request.arguments)
+    if _holds_secrets(request.arguments) or _holds_secrets(arguments):
         raise UsageError(
             f"The arguments of call {request.tool_call_id!r} hold secrets, which the journal does not keep: "
             f"give all arguments again."
         )
-    return dict(request.arguments)
+    return arguments
 
 
-def _holds_secrets(request: ApprovalRequest) -> bool:
-    return MARKER_PATTERN.search(json.dumps(request.arguments, ensure_ascii=False, default=str)) is not None
+def _find_passed_arguments(registry: ToolRegistry, request: ApprovalRequest) -> JsonObject | None:
+    """Return what the call that asked for *request* passed; None where its program still waits for the answer."""
+    if (journal := _find_lasting_journal(registry)) is None:
+        return None
+    is_asked = False
+    for event in journal.events(call_id=request.tool_call_id, agent=request.agent, tool=request.tool):
+        if isinstance(event, ApprovalAsked) and event.id == request.id:
+            is_asked = True
+        elif is_asked and isinstance(event, CallRefused) and event.outcome is Outcome.APPROVAL_REQUIRED:
+            return parse_arguments(event.arguments)
+    return None
+
+
+def _holds_secrets(arguments: object) -> bool:
+    return MARKER_PATTERN.search(json.dumps(arguments, ensure_ascii=False, default=str)) is not None
 
 
 @contextmanager
@@ -104,7 +122,7 @@ def list_next_commands(
     request = next((row for row in _list_requests(journal) if row.id == result.approval_id), None)
     if request is None:  # somebody answered and used it meanwhile
         return []
-    given, line = ["ARGUMENTS"] if _holds_secrets(request) else [], find_command_line(ctx)
+    given, line = ["ARGUMENTS"] if _holds_secrets(request.arguments) else [], find_command_line(ctx)
     return [
         ("To approve it", line.write("approvals approve", [request.id])),
         ("Then, to make it once", line.write("call", [*call, *given], ["--id", request.tool_call_id])),

@@ -16,6 +16,7 @@ from cli_rig import ENV, App, app  # noqa: F401
 BANK = """
 from datetime import timedelta
 from typing import Annotated
+from attrs import field, frozen
 from praval_tools import Agent, Secret, ToolRegistry
 
 registry = ToolRegistry(OPTIONS)
@@ -27,6 +28,15 @@ def pay(to: str, amount: int = 10) -> str:
     with open("payments.txt", "a") as file:
         file.write(f"{amount} to {to}\\n")
     return f"{amount} to {to}"
+
+@frozen
+class Price:
+    cents: int = field(converter=lambda value: value * 100)
+
+@registry.tool("charge", owned_by="clerk", requires_approval=True)
+def charge(price: Price) -> int:
+    "Charge a price."
+    return price.cents
 
 @registry.tool("sign", owned_by="clerk", requires_approval=True)
 def sign(text: str, pin: Annotated[str, Secret]) -> str:
@@ -94,6 +104,14 @@ class TestApprovedCall:
         assert [] == json.loads(run("approvals", "--json", *at)[1])
         assert "" == read_payments()
         assert (0, "10 to bob\n", "") == run("call", "clerk", "pay", "to=bob", "--id", first["tool_call_id"], *at)
+
+    def test_of_a_class_that_makes_other_values(self, bank: tuple[str, str]) -> None:
+        """Broken promise: the printed command, which makes a call again, made one with other arguments: denied."""
+        at = (*bank, "--journal", "work.db")
+        _, approve, again = run("call", "clerk", "charge", '{"price": {"cents": "2"}}', *at)[2].splitlines()
+        assert 3 == follow(again)[0]
+        assert 0 == follow(approve)[0]
+        assert (0, "200\n", "") == follow(again)
 
     def test_denied(self, bank: tuple[str, str]) -> None:
         """A call that was denied stays denied."""
