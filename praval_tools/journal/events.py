@@ -130,7 +130,8 @@ class AgentToolCall(_CallEventBase):
     A call was allowed and its tool is about to start; durable before it does.
 
     Args:
-        arguments: What the tool receives, as JSON: bound, repaired, redacted; without defaults of what was left out.
+        arguments: What the call passed, as JSON: repaired, redacted; without defaults of what was left out. Where
+            converters and validators of a parameter's class make another value, it is the one before.
         decision: Why the agent could call it.
         chain: The agents on whose behalf it calls, the nearest first.
         parent_id: The call inside which this one was made.
@@ -259,7 +260,7 @@ class ApprovalAsked(_CallEventBase):
     A call waits for a person; the event's id is that of the request.
 
     Args:
-        arguments: What would be passed.
+        arguments: What the tool would get, with every default, and as converters and validators of classes make it.
         fingerprint: Of the tool's definition, to which the answer is bound.
         risk_level: The tool's.
         reason: Why an approval is needed.

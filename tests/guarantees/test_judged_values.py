@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, create_model, field_serializer, field_validator, model_serializer
 
 from praval_tools import Allow, Outcome, Tool, ToolCall, ToolRegistry
+from praval_tools.journal import AgentToolCall
+from praval_tools.journal.events import ApprovalAsked
 
 
 class SlyInteger(int):
@@ -114,3 +116,41 @@ class TestJudges:
             assert read(got[0])["amount"] <= most
         elif judge != "bound":
             assert list(map(read, got)) == shown
+
+
+@attrs.frozen
+class Price:
+    """An amount that becomes another one."""
+
+    cents: int = attrs.field(converter=lambda value: value * 100)
+
+
+class TestRecords:
+    def test_of_a_call_have_what_it_passed(self) -> None:
+        """
+        Broken promise: the description of a call's record said that it has what the tool gets.
+
+        A converter is run once: the record is what a replay compares, and what makes the same call again; the request
+        for an approval has what the tool gets.
+        """
+        got: list[int] = []
+        with ToolRegistry(journal="memory") as registry:
+
+            @registry.tool(owned_by="boss", requires_approval=True)
+            def pay(price: Price, count: int = 1) -> int:
+                """Pay."""
+                got.append(price.cents)
+                return price.cents
+
+            registry.set_approval_handler(lambda request: Allow())
+            for _ in range(2):  # the second time from the record
+                with registry.run("night"):
+                    result = registry.execute(ToolCall("1", "pay", {"price": {"cents": "2"}}, "boss"))
+                    assert (Outcome.OK, 200) == (result.outcome, result.result)
+            events = [entry.event for entry in registry.journal.read() if entry.event is not None]
+        (call,) = (event for event in events if isinstance(event, AgentToolCall))
+        (asked,) = (event for event in events if isinstance(event, ApprovalAsked))
+        assert [200] == got
+        assert {"price": {"cents": 2}} == call.arguments
+        assert {"price": {"cents": 200}, "count": 1} == asked.arguments
+        assert "the one before" in (AgentToolCall.__doc__ or "")
