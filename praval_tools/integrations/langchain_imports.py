@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from langchain.tools import ToolRuntime
-from langchain_core.runnables.config import ensure_config
+from langchain_core.runnables.config import RunnableConfig, ensure_config
 from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool, ToolException
 from langchain_core.tools import Tool as SingleInputTool
 from langgraph.types import Command
@@ -72,10 +72,15 @@ def _make_tool(tool: object, owned_by: Agent | str | None, namespace: str | None
         f"make a tool that takes it from elsewhere, such as ToolContext.deps"
         for injected in sorted(_list_injected(tool))
     ]
+    schema = _read_schema(tool)
+    problems += [
+        f"LangChain does not pass its parameter {lost!r} on: give it another name, without exclude=True"
+        for lost in sorted(_list_lost(tool) & schema.get("properties", {}).keys())
+    ]
     if problems or name is None:
         raise ToolDefinitionError(tool.name, problems)
     return Tool(
-        name, tool.description, _read_schema(tool), _make_function(tool),
+        name, tool.description, schema, _make_function(tool),
         namespace=namespace, owned_by=owned_by, source=Source(kind="object"), extra={"langchain": {"name": tool.name}},
     )  # fmt: skip
 
@@ -101,6 +106,20 @@ def _list_injected(tool: BaseTool) -> set[str]:
     if isinstance(schema, type) and issubclass(schema, BaseModel):
         hints |= typing.get_type_hints(schema, include_extras=True)
     return {name for name, hint in hints.items() if _is_injected(hint)}
+
+
+def _list_lost(tool: BaseTool) -> set[str]:
+    """Return the parameters that LangChain takes for itself, or leaves out of what it passes on."""
+    function, schema = _find_function(tool), tool.args_schema
+    lost = {name for name, hint in typing.get_type_hints(function).items() if hint is RunnableConfig}
+    given = inspect.signature(function).parameters.keys()
+    if isinstance(tool, StructuredTool | SingleInputTool):  # the parameters of its own method, which calls the function
+        lost |= {"self", "config", "run_manager", *({"callbacks"} & given)}
+    else:
+        lost |= {"self", *({"run_manager"} & given)}
+    if isinstance(schema, type) and issubclass(schema, BaseModel):
+        lost |= {name for name, field in schema.model_fields.items() if field.exclude or field.exclude_if}
+    return lost
 
 
 def _is_injected(hint: object) -> bool:

@@ -241,6 +241,60 @@ class TestNames:
         assert 0 == len(registry)
 
 
+class TestLostParameters:
+    @pytest.mark.parametrize("name", ["config", "run_manager", "callbacks", "self"])
+    @pytest.mark.parametrize("is_async", [False, True])
+    def test_are_refused(self, registry: ToolRegistry, name: str, is_async: bool) -> None:
+        """
+        Broken promise: bounds see what the tool gets. LangChain passed a value of its own instead, or none.
+        """
+
+        def run(config: str = "live", run_manager: str = "live", callbacks: str = "live") -> str:
+            return f"{config} {run_manager} {callbacks}"
+
+        async def arun(config: str = "live", run_manager: str = "live", callbacks: str = "live") -> str:
+            return run(config, run_manager, callbacks)
+
+        schema = {"type": "object", "properties": {name: {"type": "string"}}}
+        function: Any = {"coroutine": arun} if is_async else {"func": run}
+        made = StructuredTool(name="deploy", description="Deploy.", args_schema=schema, **function)
+
+        with pytest.raises(ToolDefinitionError, match=f"LangChain does not pass its parameter '{name}' on"):
+            import_tools(registry, [made], owned_by="clerk")
+
+    def test_that_a_class_leaves_out_are_refused(self, registry: ToolRegistry) -> None:
+        """Broken promise: bounds see what the tool gets. It got its own default in place of an excluded field."""
+        arguments = create_model("Arguments", amount=(int, Field(default=1, exclude=True)))
+
+        @tool(args_schema=arguments)
+        def pay(amount: int = 1000) -> int:
+            """Pay."""
+            return amount
+
+        with pytest.raises(ToolDefinitionError, match="'amount'"):
+            import_tools(registry, [pay], owned_by="clerk")
+
+    def test_that_are_passed_on_are_taken(self, registry: ToolRegistry) -> None:
+        """A class of tools, and a function of any arguments, get parameters of such names as they were given."""
+
+        class Deploy(BaseTool):
+            name: str = "deploy"
+            description: str = "Deploy."
+
+            def _run(self, config: str = "live") -> str:
+                return config
+
+        def note(**arguments: str) -> str:
+            return str(arguments)
+
+        schema = {"type": "object", "properties": {"callbacks": {"type": "string"}}}
+        noted = StructuredTool(name="note", description="Note.", args_schema=schema, func=note)
+        import_tools(registry, [Deploy(), noted], owned_by="clerk")
+
+        assert "test" == call(registry, "deploy", config="test")
+        assert "{'callbacks': 'test'}" == call(registry, "note", callbacks="test")
+
+
 class TestInjectedParameters:
     def test_are_refused(self, registry: ToolRegistry) -> None:
         """A tool that needs what LangGraph injects is refused, with the parameter and the way out."""
