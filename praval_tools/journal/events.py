@@ -326,7 +326,7 @@ class LoopBegan(EventBase):
         run_id: The run.
         agent: Whose tools they are.
         input: What the conversation begins with, redacted.
-        digest: Of the input before redaction, by which a loop that is begun again is found.
+        digest: Of the redacted input, by which a loop that is begun again is found.
         masked: Something in it is secret, so that the loop cannot be continued from this event alone.
         model: The model's name.
         parent_id: The call from whose tool the loop was begun.

@@ -87,7 +87,8 @@ class ModelLog:
             last = self._require_last_loop(unused)
             self._load_loop(last)
             return last.input, None
-        digest = compute_digest(prompt)
+        clean, _ = self._redactor.redact(prompt)
+        digest = compute_digest(clean)  # of the prompt itself, secrets in it could be guessed
         match = next((loop for loop in unused if loop.digest == digest), None)
         if match is not None:
             self._load_loop(match)
@@ -96,9 +97,9 @@ class ModelLog:
             first_prompt = shorten_repr(recorded[0].input)
             raise ReplayMismatchError(
                 self.run_id, f"loop of {self._agent}", f"a conversation that begins with {first_prompt}",
-                f"one that begins with {shorten_repr(prompt)}",
+                f"one that begins with {shorten_repr(clean)}",
             )  # fmt: skip
-        return prompt, self._start_loop(prompt, digest, model)
+        return prompt, self._start_loop(clean, digest, model, masked=clean is not prompt)
 
     def _require_last_loop(self, loops: Sequence[LoopBegan]) -> LoopBegan:
         if not loops:
@@ -128,11 +129,10 @@ class ModelLog:
                 self._first_ids[step, again["id"]] = self._first_ids.get((step, first["id"]), first["id"])
         self._replies[step] = event
 
-    def _start_loop(self, prompt: Any, digest: str, model: str) -> Item:
-        clean, _ = self._redactor.redact(prompt)
+    def _start_loop(self, prompt: Any, digest: str, model: str, *, masked: bool) -> Item:
         event = LoopBegan(
             id=self._clock.new_id(), time=self._clock.now(), process=get_process_name(), run_id=self.run_id,
-            agent=self._agent, input=clean, digest=digest, masked=clean is not prompt, model=model,
+            agent=self._agent, input=prompt, digest=digest, masked=masked, model=model,
             parent_id=self._parent_id, principal=self._principal,
         )  # fmt: skip
         self._load_loop(event)

@@ -28,6 +28,7 @@ from praval_tools import (
 )
 from praval_tools.formats import assistant_message, parse_tool_calls, result_messages
 from praval_tools.journal import EventType
+from praval_tools.journal.events import LoopBegan
 from praval_tools.loop import (
     CallsEnded,
     ModelAnswered,
@@ -335,6 +336,21 @@ class TestJournal:
 
         assert ToolLoop(registry.agent("ann"), fake_model("Done.")).run(prompt, "r").answered
         assert "hunter2" not in str(list(registry.journal.events()))
+
+    def test_a_prompt_with_another_secret_is_another_one(self, registry: ToolRegistry) -> None:
+        """Neither the journal nor the error tells it, also not to somebody who tries passwords on the rest of it."""
+        digests = set()
+        for _ in range(2):
+            with ToolRegistry(journal="memory") as other:
+                prompt = [{"role": "user", "content": "Hi.", "password": "4711"}]
+                ToolLoop(Agent("ann", registry=other), fake_model("Done.")).run(prompt, "r")
+                digests |= {one.digest for one in other.journal.events(type="loop_began") if isinstance(one, LoopBegan)}
+        ToolLoop(registry.agent("ann"), fake_model("Done.")).run("Use password=hunter2hunter2 for it.", "r")
+        with pytest.raises(ReplayMismatchError) as caught:
+            ToolLoop(registry.agent("ann"), fake_model("Done.")).run("Use password=swordfish22 for it.", "r")
+
+        assert 2 == len(digests)  # each journal has a key of its own
+        assert "swordfish" not in str(caught.value) and "hunter2" not in str(caught.value)
 
     def test_a_reply_that_cannot_be_written_stops_the_loop(self, registry: ToolRegistry, run: Run) -> None:
         """Nothing is called that the journal does not know of."""
