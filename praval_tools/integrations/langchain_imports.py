@@ -7,7 +7,7 @@ import typing
 from binascii import Error as Base64Error
 from binascii import a2b_base64
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Any, Final
 
 from langchain.tools import ToolRuntime
 from langchain_core.runnables.config import RunnableConfig, ensure_config
@@ -22,7 +22,7 @@ from praval_tools.integrations.foreign_text import repair_name
 from praval_tools.names import shorten_repr
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.registry import ToolRegistry
-from praval_tools.schema.schema_tree import close_object_schemas
+from praval_tools.schema.schema_tree import map_subschemas
 from praval_tools.tools.content import Content
 from praval_tools.tools.source import Source
 from praval_tools.tools.tool import AnyTool, Tool
@@ -90,12 +90,20 @@ def _read_schema(tool: BaseTool) -> WireObject:
     Return the JSON Schema of what a model passes.
 
     A class of Pydantic passes over members that it does not know, and reads some of them as others, by its aliases:
-    only those of the schema, which are judged, may be given.
+    only those of the schema, which are judged, may be given, also where the class allows others.
     """
     schema = tool.tool_call_schema
     if not isinstance(schema, dict):
-        schema = close_object_schemas(schema.model_json_schema() if issubclass(schema, BaseModel) else schema.schema())
+        schema = _close_objects(schema.model_json_schema() if issubclass(schema, BaseModel) else schema.schema())
     return {key: value for key, value in schema.items() if key not in ("title", "description")}
+
+
+def _close_objects(node: object) -> Any:
+    """Return *node*, a schema, with each object closed that names its properties."""
+    if not isinstance(node, dict):
+        return node
+    closed = map_subschemas(node, _close_objects)
+    return closed | {"additionalProperties": False} if isinstance(closed.get("properties"), dict) else closed
 
 
 def _list_injected(tool: BaseTool) -> set[str]:

@@ -142,12 +142,15 @@ class TestImportedTools:
         assert [values] == seen
 
     @pytest.mark.parametrize("alias", [{"alias": "sum"}, {"validation_alias": AliasChoices("sum", "amount")}])
-    def test_get_no_other_names_of_what_is_judged(self, registry: ToolRegistry, alias: dict[str, Any]) -> None:
+    @pytest.mark.parametrize("extra", ["ignore", "allow"])
+    def test_get_no_other_names_of_what_is_judged(
+        self, registry: ToolRegistry, extra: Literal["ignore", "allow"], alias: dict[str, Any]
+    ) -> None:
         """
         Broken promise: bounds see what the tool gets. They saw `amount`, and the class of the arguments read `sum`.
         """
 
-        config = ConfigDict(populate_by_name=True)
+        config = ConfigDict(populate_by_name=True, extra=extra)
         inner = create_model("Inner", __config__=config, amount=(int, Field(default=1, **alias)))
         payment = create_model("Payment", __base__=inner, inner=(inner, inner()))
 
