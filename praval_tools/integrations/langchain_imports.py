@@ -7,7 +7,7 @@ import typing
 from binascii import Error as Base64Error
 from binascii import a2b_base64
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Final
 
 from langchain.tools import ToolRuntime
 from langchain_core.runnables.config import RunnableConfig, ensure_config
@@ -22,7 +22,7 @@ from praval_tools.integrations.foreign_text import repair_name
 from praval_tools.names import shorten_repr
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.registry import ToolRegistry
-from praval_tools.schema.schema_tree import map_subschemas
+from praval_tools.schema.schema_tree import JsonSchema, map_subschemas
 from praval_tools.tools.content import Content
 from praval_tools.tools.source import Source
 from praval_tools.tools.tool import AnyTool, Tool
@@ -98,11 +98,9 @@ def _read_schema(tool: BaseTool) -> WireObject:
     return {key: value for key, value in schema.items() if key not in ("title", "description")}
 
 
-def _close_objects(node: object) -> Any:
-    """Return *node*, a schema, with each object closed that names its properties."""
-    if not isinstance(node, dict):
-        return node
-    closed = map_subschemas(node, _close_objects)
+def _close_objects(schema: JsonSchema) -> JsonSchema:
+    """Return *schema* with each object closed that names its properties."""
+    closed = map_subschemas(schema, lambda part: _close_objects(part) if isinstance(part, dict) else part)
     return closed | {"additionalProperties": False} if isinstance(closed.get("properties"), dict) else closed
 
 
