@@ -410,7 +410,7 @@ class PluginFailed(_PluginEventBase):
 
     Args:
         stage: Where it failed: `import`, or the name of the hook.
-        error: The message.
+        error: The message; of a hook that failed at a call, which the message may quote, only that it raised.
         error_type: The class of the exception.
     """
 

@@ -79,7 +79,7 @@ class PluginReportStore:
             last.loaded = event
 
     def record_hook_failure(self, plugin: InstalledPlugin, hook: str, error: BaseException) -> None:
-        """Report that a hook failed at run time; the same failure is reported once."""
+        """Report that a hook failed at a call; the same failure is reported once, and recorded without its message."""
         key = (*plugin.key, hook, get_class_name(error))
         failures = sum(other[:3] == key[:3] for other in list(self.hook_failures))
         if key in self.hook_failures or failures >= _MAX_FAILURES_PER_HOOK:
@@ -87,7 +87,9 @@ class PluginReportStore:
         report = build_failure_report(plugin, hook, error, self.secrets.get(plugin.key, ()))
         if self.hook_failures.setdefault(key, report) is not report:
             return
-        self._append_event(*_draft_failed_event(report))
+        event_class, fields = _draft_failed_event(report)
+        # the message may quote the call, and what is secret in that is known to the records of the call alone
+        self._append_event(event_class, {**fields, "error": f"it raised {report.error_type or 'PluginError'}"})
         try:
             warnings.warn(f"{report.error}; it goes on without.", PluginWarning, stacklevel=get_user_stacklevel())
         except PluginWarning:  # where warnings are errors; the call is not at fault, and the report stands
@@ -130,7 +132,8 @@ class PluginReportStore:
         }
         event = event_class(**head, **fields)
         self._track_event(event)
-        (answer,) = journal.store.append([Item((build_record(event),))])
+        with runtime.as_operator():  # it is the host that writes, whoever runs
+            (answer,) = journal.store.append([Item((build_record(event),))])
         if answer.error is not None and runtime.access_store.persistence is not None:
             runtime.access_store.persistence.warn_or_raise(answer.error)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from plugin_rig import TWO_TOOLS, Site, loaded, names, site, write_config, write_tool  # noqa: F401
 
-from praval_tools import PluginWarning, ToolRegistry, load_plugins, plugin_reports
+from praval_tools import PluginWarning, ToolCall, ToolRegistry, ToolResult, load_plugins, plugin_reports
 
 
 @pytest.fixture
@@ -95,3 +95,57 @@ class TestJournal:
         with ToolRegistry(journal=tmp_path / "runs.db") as registry:
             load_plugins(registry)
             assert [] == registry.agent("ann").list_tools()
+
+
+class TestHooksThatFailAtCalls:
+    """The journal says which hook failed, and the call goes on, whoever makes it."""
+
+    @pytest.mark.parametrize("hook", ["before_call", "after_call", "authorize"])
+    def test_quote_no_secret_in_the_journal(self, site: Site, registry: ToolRegistry, hook: str) -> None:
+        """What is secret in a call was in the clear in the event of the plugin, where its error quoted the call."""
+        name, quoted = ("arguments",) * 2 if hook == "authorize" else ("call", "call.arguments")
+        body = f"def praval_tools_{hook}({name}):\n    raise ValueError(str({quoted}))\n"
+        site.install("acme", f"from praval_tools import hookimpl\n@hookimpl\n{body}")
+        registry.journal = "memory"
+        load_plugins(registry)
+
+        @registry.tool("log_in")
+        def log_in(password: str) -> None:
+            """Log in."""
+
+        with pytest.warns(PluginWarning, match="open sesame"):
+            registry.execute("1", "log_in", {"password": "open sesame"})
+        assert registry.journal is not None
+        events = list(registry.journal.events())
+        assert "open sesame" not in repr(events)
+        (event,) = [event for event in events if event.type.value == "plugin_failed"]
+        assert (f"praval_tools_{hook}", "it raised ValueError") == (event.stage, event.error)
+
+    @pytest.mark.parametrize("hook", ["before_call", "after_call", "authorize"])
+    def test_are_recorded_of_calls_inside_of_tools(self, site: Site, registry: ToolRegistry, hook: str) -> None:
+        """Only the operator could record them: calls raised after their effect, and refusals gave another reason."""
+        source = "from praval_tools import hookimpl\n@hookimpl\ndef praval_tools_{}(tool):\n    {}\n"
+        site.install("acme", source.format(hook, "if tool.name == 'inner': 1 / 0"))
+        registry.journal = "memory"
+        load_plugins(registry)
+        results = list[ToolResult]()
+
+        @registry.tool("inner", owned_by="clerk")
+        def inner() -> int:
+            """Do it."""
+            return 5
+
+        @registry.tool("outer", owned_by="clerk")
+        def outer() -> None:
+            """Call it."""
+            results.append(registry.agent("clerk").execute(ToolCall(None, "inner", {})))
+
+        with pytest.warns(PluginWarning):
+            registry.agent("clerk").call("outer")
+        (result,) = results
+        assert ("forbidden" if hook == "authorize" else "ok") == result.outcome.value
+        assert registry.journal is not None
+        assert 1 == len(list(registry.journal.events(type="plugin_failed")))
+        if hook == "authorize":
+            (refused,) = registry.journal.events(type="call_refused")
+            assert "it raised ZeroDivisionError" in str(refused.decision)
