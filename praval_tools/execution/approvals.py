@@ -289,7 +289,8 @@ def list_entries_of_tool(approvals: Approvals, tool: str, principal: Principal) 
 
 def describe_approved_tool(tool: AnyTool) -> tuple[str, str, str]:
     """Return what an approval is bound to of *tool*: its definition, its origin, and the risk that is shown."""
-    return tool.fingerprint, get_tool_origin(tool), tool.metadata.risk_level
+    origin, digest = get_tool_origin(tool), tool.implementation.definition_digest
+    return tool.fingerprint, f"{origin} {digest}" if digest else origin, tool.metadata.risk_level
 
 
 def write_exactly(arguments: Mapping[str, object]) -> str:

@@ -143,10 +143,16 @@ class ToolChanges(Generic[D]):
         tools = {}
         for name, definition in definitions.items():
             try:
-                tools[name] = self.make_tool(definition)
+                tools[name] = self._make_tool(definition)
             except ToolDefinitionError as error:
                 problems.append(self._make_problem(name, f"It is left out: {error}"))
         return tools
+
+    def _make_tool(self, definition: D) -> AnyTool:
+        """Make a tool, to whose whole definition approvals are bound: its fingerprint is that of what callers see."""
+        tool = self.make_tool(definition)
+        tool.implementation.definition_digest = definition.digest
+        return tool
 
     def _apply_definition(self, definition: D, tool: AnyTool, problems: list[RegistryProblem]) -> None:
         name, old = definition.name, self.definitions.get(definition.name)
@@ -237,7 +243,7 @@ class ToolChanges(Generic[D]):
             raise ToolUsageError(text)
         with self._lock, self.registry.as_operator():
             definition = self.held_back.get(name)
-            tool = None if definition is None else self.make_tool(definition)
+            tool = None if definition is None else self._make_tool(definition)
             with self.registry.change():
                 if definition is not None and tool is not None:
                     self.registry.register_tool(tool, replace=True)

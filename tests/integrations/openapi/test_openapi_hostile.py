@@ -1,6 +1,6 @@
 """Services, documents and callers that mean harm cost their own calls, and nothing else."""
 
-# Tests of: answers, http_client, requests
+# Tests of: answers, http_client, requests, tool_changes
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from openapi_shop import make_shop
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
-from praval_tools import NotOwnerError, Outcome, ToolRegistry, ToolUsageError
+from praval_tools import Allow, NotOwnerError, Outcome, ToolCall, ToolRegistry, ToolUsageError
 from praval_tools.integrations.openapi import OpenApiDocumentError
 
 
@@ -357,3 +357,24 @@ def test_a_file_may_say_where_it_is_served(tmp_path: Any, server: str, recorder:
 
         assert ["api-get"] == source.tools
         assert "the server http://169.254.169.254:80 is another one" in source.list_problems()[0].message
+
+
+class TestApprovals:
+    @pytest.mark.parametrize("change", ["nothing", "method", "path", "place"])
+    def test_are_for_the_request_that_the_document_meant(self, recorder: Recorder, server: str, change: str) -> None:
+        """An answer was bound to what callers see: the document made another request of the approved call."""
+        place = "header" if change == "place" else "query"
+        before, after = (make_operation("op", make_parameter("n", at), description="Do it.") for at in ("query", place))
+        document = make_document({"/orders": {"post": before}}, server=server)
+        with ToolRegistry() as registry:
+            approved = {"op": {"requires_approval": True}}
+            source = registry.register_openapi(document, namespace="x", owned_by=OPERATOR, metadata=approved)
+            request = ToolCall("1", "x-op", {"n": "1"}, OPERATOR)
+            registry.approvals.answer(registry.execute(request).approval_id, Allow())
+            path, method = "/accounts" if change == "path" else "/orders", "delete" if change == "method" else "post"
+            document["paths"] = {path: {method: after}}
+            source.refresh()
+            outcome = registry.execute(request).outcome
+
+        assert (Outcome.OK if change == "nothing" else Outcome.APPROVAL_REQUIRED) == outcome
+        assert (1 if change == "nothing" else 0) == len(recorder.requests)
