@@ -52,9 +52,16 @@ def _shorten_id(value: str) -> str:
     return f"{value[:40]}_{sha256(encoded).hexdigest()}"
 
 
-def with_writable_ids(call: ToolCall) -> ToolCall:
-    """Return *call* without ids that cannot be written, very long ones cut, and names replaced that cannot."""
-    if call.tool_call_id is None and call.parent_id is None and not call.on_behalf_of:
+def with_writable_fields(call: ToolCall) -> ToolCall:
+    """
+    Return *call* with fields that can be written and read back, whatever its maker put into them.
+
+    Ids that cannot be written are left out, very long ones cut; names and reasons that are no such texts are replaced.
+    """
+    chain: object = call.on_behalf_of
+    has_plain_reason = type(call.reason) is str
+    is_for_nobody = type(chain) is tuple and not chain
+    if call.tool_call_id is None and call.parent_id is None and is_for_nobody and has_plain_reason:
         return call
     changes: dict[str, object] = {}
     for name in ("tool_call_id", "parent_id"):
@@ -62,10 +69,11 @@ def with_writable_ids(call: ToolCall) -> ToolCall:
         writable = _shorten_id(value) if value and is_encodable_text(value) else None
         if writable is not value:
             changes[name] = writable
-    given: object = call.on_behalf_of
-    chain = tuple(given) if isinstance(given, tuple | list) else (given,)
-    if given is not chain or not all(map(is_encodable_text, chain)):
-        changes["on_behalf_of"] = tuple(name if is_encodable_text(name) else shorten_repr(name) for name in chain)
+    names = tuple(chain) if isinstance(chain, tuple | list) else (chain,) if chain else ()
+    if chain is not names or not all(map(is_encodable_text, names)):
+        changes["on_behalf_of"] = tuple(name if is_encodable_text(name) else shorten_repr(name) for name in names)
+    if not has_plain_reason:
+        changes["reason"] = "" if call.reason is None else shorten_repr(call.reason)
     return msgspec.structs.replace(call, **changes) if changes else call
 
 

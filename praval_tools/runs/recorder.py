@@ -17,7 +17,7 @@ from praval_tools.journal.stats import UsageStats
 from praval_tools.journal.storage.protocol import INTENT, Store
 from praval_tools.runs.approval_recording import ApprovalRecorder
 from praval_tools.runs.call_plans import CallPlan, CallPlans
-from praval_tools.runs.call_records import CallRecordBuilder, with_writable_ids
+from praval_tools.runs.call_records import CallRecordBuilder, with_writable_fields
 from praval_tools.runs.call_writer import CallWriter
 from praval_tools.runs.event_writer import CallSteps, CallWriteState, EventWriter, can_match_again
 from praval_tools.runs.matching import CallMatcher, check_fingerprint, get_principal_text, with_parent_id
@@ -59,7 +59,7 @@ class Recorder:
         """Return the recorded result of a call, or run it and record what happens."""
         self.runtime.access_store.refuse_calls()
         progress.refresh_state, original = self._refresh_state, progress.call
-        call = progress.call = with_writable_ids(original)
+        call = progress.call = with_writable_fields(original)
         plan = self.plans.find_plan(call, progress.principal)
         run = self._matcher.find_run(self, call)
         if run is None:

@@ -63,3 +63,40 @@ class TestFastRecords:
         for event in record_calls({"a": [1, 2.5, "é"]}, fast=True):
             assert isinstance(event, AgentToolCall | AgentToolResult)
             assert event == from_json(to_json(event))
+
+
+class TestFieldsOfCalls:
+    @pytest.mark.parametrize("value", [None, 0, False, "", b"", [], {}, 5, ["x"], object()], ids=repr)
+    @pytest.mark.parametrize("field", ["on_behalf_of", "reason"])
+    @pytest.mark.parametrize("name", ["echo", "ask", "none"])
+    @pytest.mark.parametrize("agent", ["ann", None])
+    def test_of_other_types_are_read_back(self, agent: str | None, name: str, field: str, value: object) -> None:
+        """
+        Broken promise: the audit trail has no gaps, and a run can be opened again.
+
+        A refused call whose maker passed `reason=None`, or `on_behalf_of=None` without an agent, was written so that
+        neither it nor the whole journal could be read back by `journal.read()`; the run could not be opened again.
+        """
+        registry = ToolRegistry(journal="memory")
+
+        def give() -> int:
+            """Give one."""
+            return 1
+
+        registry.tool("echo", shared=True)(give)
+        registry.tool("ask", shared=True, requires_approval=True)(give)
+        made: Any = ToolCall
+        call = made(name=name, agent=agent, **{field: value})
+
+        registry.execute(call)
+        with registry.run("r"):
+            result = registry.execute(call)
+        with registry.run("r") as run:
+            calls = [recorded.outcome for recorded in run.calls]
+
+        assert registry.journal is not None
+        events = list(registry.journal.events())
+        assert [result.outcome] == calls
+        assert {name} == {getattr(event, "tool_name", name) for event in events}
+        assert all(type(event.toolcall_reason) is str for event in events if hasattr(event, "toolcall_reason"))
+        assert all(set(map(type, event.chain)) <= {str} for event in events if hasattr(event, "chain"))
