@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterable
 from contextlib import _AsyncGeneratorContextManager, _GeneratorContextManager
 from functools import lru_cache, partial
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
@@ -21,6 +21,7 @@ from praval_tools.tools.return_values import COMPLETE_TYPES
 if TYPE_CHECKING:
     from asyncio import Future
 
+_CONTAINER_TYPES: Final = frozenset({list, tuple, dict, set, frozenset})
 _MANAGERS: Final = (_GeneratorContextManager, _AsyncGeneratorContextManager)
 
 
@@ -127,7 +128,7 @@ def _wrap_outcome(scope: FrameScope, outcome: object) -> object:
     if (drive := _DRIVERS.get(kind)) is not None:
         return drive(scope, [outcome])
     if kind in COMPLETE_TYPES:
-        return outcome
+        return _wrap_items(scope, cast("Iterable[object]", outcome)) if kind in _CONTAINER_TYPES else outcome
     if has_type(outcome, _MANAGERS):
         return _wrap_context_manager(scope, outcome)
     asyncio = sys.modules.get("asyncio")
@@ -136,6 +137,54 @@ def _wrap_outcome(scope: FrameScope, outcome: object) -> object:
     with activate_frame(make_frame(scope)):  # the class may be the agent's, and its metaclass too
         parts = tuple(part for name, part in _WRAPPER_PARTS.items() if hasattr(type(outcome), name))
     return _make_wrapper_class(parts)(scope, outcome) if parts else outcome
+
+
+def _wrap_items(scope: FrameScope, container: Iterable[object]) -> object:
+    """Return a list, tuple, dict or set: a copy with wrapped items, where any is wrapped at any depth, else itself."""
+    if not _holds_objects(container):
+        return container
+    wrapped_by_id: dict[int, object] = {}
+    has_work = False
+
+    def wrap(value: object) -> object:
+        nonlocal has_work
+        if (known := wrapped_by_id.get(id(value))) is not None:
+            return known
+        if type(value) is list:
+            items: list[object] = []
+            wrapped_by_id[id(value)] = items  # before its items, which may hold it
+            items.extend(map(wrap, value))
+            return items
+        if type(value) is dict:
+            members: dict[object, object] = {}
+            wrapped_by_id[id(value)] = members
+            members.update({wrap(key): wrap(item) for key, item in value.items()})
+            return members
+        if type(value) is tuple:
+            return tuple(map(wrap, value))
+        if type(value) is set or type(value) is frozenset:
+            return type(value)(map(wrap, value))
+        wrapped = wrapped_by_id[id(value)] = _wrap_outcome(scope, value)
+        has_work = has_work or wrapped is not value
+        return wrapped
+
+    outcome = wrap(container)
+    return outcome if has_work else container
+
+
+def _holds_objects(container: Iterable[object]) -> bool:
+    """Tell whether anything in a container, at any depth, is neither a scalar nor a container."""
+    seen, left = {id(container)}, [container]
+    while left:
+        part = left.pop()
+        for item in [*part, *part.values()] if type(part) is dict else part:
+            kind = type(item)
+            if kind not in COMPLETE_TYPES:
+                return True
+            if kind in _CONTAINER_TYPES and id(item) not in seen:
+                seen.add(id(item))
+                left.append(cast("Iterable[object]", item))
+    return False
 
 
 def _wrap_future(scope: FrameScope, future: Future[object]) -> object:

@@ -355,6 +355,58 @@ class TestWhatRunsLater:
 
         assert running and {"mal"} == set(running)
 
+    @pytest.mark.parametrize(
+        "pack",
+        [
+            lambda work: [work], lambda work: (1, work), lambda work: {"work": work}, lambda work: {work: 1},
+            lambda work: {work}, lambda work: {"all": [({"work": work},)]},
+        ],
+        ids=["list", "tuple", "dict", "key", "set", "nested"],
+    )  # fmt: skip
+    @pytest.mark.parametrize("given", ["at once", "async", "generator"])
+    @pytest.mark.parametrize("kind", ["coroutine", "generator", "async generator", "map", "manager", "async manager"])
+    def test_that_comes_in_containers_runs_as_the_agent(
+        self, tool_registry: ToolRegistry, given: str, kind: str, pack: Callable[[Any], Any]
+    ) -> None:
+        """
+        Broken promise: work of an agent that waits goes on as the agent's, in whatever context that is.
+
+        Coroutines in a list, as for `asyncio.gather(*jobs)`, and work in tuples, dicts and sets were the operator's.
+        """
+        running: list[object] = []
+        make = _make_works(lambda: running.append(getattr(current_agent(), "name", None)))[kind]
+
+        def make_packed() -> Any:
+            return pack(make())
+
+        function = make_packed if given == "at once" else _make_givers(make_packed)[given]
+        mal = Agent("mal", registry=tool_registry, function=function)
+
+        async def use() -> None:
+            packed = mal() if given == "at once" else await _take_work(mal(), given)
+            while isinstance(packed, list | tuple | dict | set):
+                items = [item for pair in packed.items() for item in pair] if isinstance(packed, dict) else packed
+                packed = next(item for item in items if not isinstance(item, str | int))
+            await _use_work(packed, kind)
+
+        asyncio.run(use())
+
+        assert running and {"mal"} == set(running)
+
+    def test_containers_keep_their_shape(self, tool_registry: ToolRegistry) -> None:
+        """Values without work are themselves, however deep; with work, what is in there twice still is, also a loop."""
+        deep: list[Any] = []
+        for _ in range(5_000):
+            deep = [deep]
+        for value in (deep, [object()], {"a": (1, {2})}):
+            assert Agent(f"a{id(value)}", registry=tool_registry, function=lambda value=value: value)() is value
+        work, looped = iter([1]), list[Any]()
+        looped += [looped, work, work]
+
+        kept = Agent("b", registry=tool_registry, function=lambda: looped)()
+
+        assert kept[0] is kept and kept[1] is kept[2] is not work and [1] == list(kept[1])
+
     def test_what_it_is_stays(self, tool_registry: ToolRegistry) -> None:
         """An iterator does not become awaitable by that, keeps its attributes, and a complete value is itself."""
         items, value = [1], iter([1, 2])
