@@ -31,7 +31,7 @@ from praval_tools.journal.stats import UsageStats
 from praval_tools.journal.storage.open_store import open_store
 from praval_tools.journal.storage.protocol import Item, Record, RecordFilters, RunInfo, Store
 from praval_tools.misuse import explain_misuse
-from praval_tools.names import OPERATOR, shorten_repr
+from praval_tools.names import OPERATOR, shorten_repr, to_plain_text
 from praval_tools.schema.encode import encode
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.tools.call import Outcome
@@ -287,8 +287,8 @@ class Journal:
             value = _encode_result(result) if error is None else None
             kind = None if error is None else "resolved"
             event = AgentToolResult(
-                **head, outcome=outcome, result=value, error=error, error_type=kind, attempts=0,
-                union_members=union_members,
+                **head, outcome=outcome, result=value, error=None if error is None else to_plain_text(error),
+                error_type=kind, attempts=0, union_members=union_members,
             )  # fmt: skip
             attempt = max(1, entry.attempts + 1)
         event, _ = self._get_redactor().build_plan().redact_event(event)

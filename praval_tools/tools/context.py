@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 from praval_tools.errors import ToolUsageError
 from praval_tools.misuse import explain_misuse
-from praval_tools.names import shorten_repr
+from praval_tools.names import shorten_repr, to_plain_text
 from praval_tools.schema.type_hints import Hint, format_hint, get_origin, is_union, unwrap_hint
 from praval_tools.tools.reports import LOG_LEVELS, LogLevel
 
@@ -107,10 +107,10 @@ class ToolContext(Generic[Deps]):
         Raises:
             ToolUsageError: There is no such level.
         """
-        if level not in LOG_LEVELS:
+        if to_plain_text(level) not in LOG_LEVELS:
             text = f"{shorten_repr(level)} is not a level of log messages; pass one of {', '.join(LOG_LEVELS)}."
             raise ToolUsageError(text, "log-level")
-        self._log(str(text), level)
+        self._log(text, level)
 
     @property
     def cancelled(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from praval_tools.misuse import ExplainedStructType
+from praval_tools.names import to_plain_text
 from praval_tools.schema.json_input import copy_json
 from praval_tools.tools.shown_fields import list_shown_fields, write_repr
 
@@ -69,17 +70,31 @@ class Decision(msgspec.Struct, frozen=True, repr_omit_defaults=True):
         return f"{message}{reason} (rule {self.rule}; {owner}) {self.remedy}".rstrip()
 
 
+def _set_plain_texts(answer: Deny | Ask | Allow) -> None:
+    """Make the texts of *answer* plain ones: they can be recorded, and run no code of their own where they are read."""
+    for name in ("reason", "by"):
+        text = getattr(answer, name, "")
+        if type(text) is not str:
+            msgspec.structs.force_setattr(answer, name, "" if text is None else to_plain_text(text))
+
+
 class Deny(msgspec.Struct, frozen=True, metaclass=ExplainedStructType):
     """A refusal, by a policy or by a person who was asked, with its reason."""
 
     reason: str = ""
     by: str = ""
 
+    def __post_init__(self) -> None:
+        _set_plain_texts(self)
+
 
 class Ask(msgspec.Struct, frozen=True, metaclass=ExplainedStructType):
     """A policy's request that a person approves the call first."""
 
     reason: str = ""
+
+    def __post_init__(self) -> None:
+        _set_plain_texts(self)
 
 
 class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,6 +156,9 @@ class Allow(msgspec.Struct, frozen=True, metaclass=ExplainedStructType):
     arguments: Mapping[str, Any] | None = None
     by: str = ""
     reason: str = ""
+
+    def __post_init__(self) -> None:
+        _set_plain_texts(self)
 
     def __repr__(self) -> str:
         return write_repr(self, list_shown_fields(self))

@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias, get_args
 import msgspec
 
 from praval_tools.misuse import ExplainedStructType
+from praval_tools.names import to_plain_scalar, to_plain_text
 
 
 class ToolProgress(msgspec.Struct, frozen=True, kw_only=True, metaclass=ExplainedStructType):
@@ -32,6 +33,19 @@ class ToolProgress(msgspec.Struct, frozen=True, kw_only=True, metaclass=Explaine
     done: float
     total: float | None = None
     message: str = ""
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "message", to_plain_text(self.message or ""))
+        for name in ("done", "total"):
+            msgspec.structs.force_setattr(self, name, _to_plain_number(getattr(self, name)))
+
+
+def _to_plain_number(value: float | None) -> float | None:
+    """Return a number as a plain one, which runs no code of its own where it is shown."""
+    plain = to_plain_scalar(value)
+    if isinstance(plain, int | float):
+        return plain
+    return None if value is None else float(value)
 
 
 LogLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
@@ -59,6 +73,10 @@ class ToolLog(msgspec.Struct, frozen=True, kw_only=True, metaclass=ExplainedStru
     run_id: str | None = None
     level: LogLevel = "info"
     text: str
+
+    def __post_init__(self) -> None:
+        for name in ("level", "text"):
+            msgspec.structs.force_setattr(self, name, to_plain_text(getattr(self, name)))
 
 
 ToolReport: TypeAlias = ToolProgress | ToolLog
