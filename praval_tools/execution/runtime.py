@@ -92,6 +92,7 @@ class RegistryOptions(msgspec.Struct, frozen=True):
     max_run_events: int = 50_000
     processes: int | None = None
     broker: str | None = None
+    secrets: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         values = {name: getattr(self, name) for name in _METADATA_OPTIONS}

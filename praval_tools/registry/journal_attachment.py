@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from praval_tools.errors import ToolUsageError
@@ -31,19 +30,15 @@ class JournalAttachment:
         runtime: The registry's.
         durability: `full` or `intent`.
         errors: `raise` or `continue`.
-        secrets: Names of keys whose values are secret, besides the usual ones.
     """
 
-    def __init__(
-        self, runtime: Runtime, *, durability: str = "full", errors: str = "raise", secrets: Iterable[str] = ()
-    ) -> None:
+    def __init__(self, runtime: Runtime, *, durability: str = "full", errors: str = "raise") -> None:
         if durability not in _DURABILITIES or errors not in _ERROR_MODES:
             raise ToolUsageError(
                 f"durability={shorten_repr(durability)} and journal_errors={shorten_repr(errors)}: use "
                 f"durability='full' or 'intent', and journal_errors='raise' or 'continue'."
             )
         self._runtime, self._durability, self._errors = runtime, durability, errors
-        self._secrets = tuple(secrets)
         self._registry_journal: RegistryJournal | None = None
         self._stats: UsageStats | None = None
         self._own_call_plans: CallPlans | None = None
@@ -76,7 +71,7 @@ class JournalAttachment:
                 stats=self.stats,
                 durability=self._durability,
                 errors=self._errors,
-                secrets=self._secrets,
+                secrets=self._runtime.options.secrets,
             )
         old, self._registry_journal = self._registry_journal, None
         if old is not None:
@@ -117,7 +112,7 @@ class JournalAttachment:
             return self._registry_journal.recorder.plans
         if self._own_call_plans is None:
             make_call_plans = load("praval_tools.runs.registry_journal").make_call_plans
-            self._own_call_plans = make_call_plans(self._runtime, self._secrets)
+            self._own_call_plans = make_call_plans(self._runtime, self._runtime.options.secrets)
         return self._own_call_plans
 
     def create_run(self, run_id: str, match: MatchMode, *, strict: bool, strict_fingerprint: bool) -> Run:

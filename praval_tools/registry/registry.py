@@ -108,10 +108,10 @@ class ToolRegistry(ToolCatalogue, ConfiguredByFiles, ConnectedToSources, Observe
     ) -> None:
         options = RegistryOptions(
             strict_arguments, timeout, retries, errors, max_result_size, engine, refusals, max_argument_bytes,
-            max_argument_depth, retry_wait, warn_run_events, max_run_events, processes, broker,
+            max_argument_depth, retry_wait, warn_run_events, max_run_events, processes, broker, tuple(secrets),
         )  # fmt: skip
         self._initialize(name, clock if clock is not None else SystemClock(), options)
-        self._journal = JournalAttachment(self._runtime, durability=durability, errors=journal_errors, secrets=secrets)
+        self._journal = JournalAttachment(self._runtime, durability=durability, errors=journal_errors)
         for name, value in (("journal", journal), ("telemetry", telemetry)):
             if value is not None:
                 setattr(self, name, value)

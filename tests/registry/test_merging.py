@@ -245,6 +245,21 @@ class TestSpinoff:
 
         assert Outcome.UNKNOWN_TOOL is bank.agent("eve").execute(ToolCall("1", "bank-pay", {"amount": 1})).outcome
 
+    @pytest.mark.parametrize("how", ["spinoff", "fork"])
+    def test_names_of_secrets_stay(self, how: str) -> None:
+        """Broken promise: the new registry has the options of this one. Its journal showed what this one hides."""
+        old = ToolRegistry(secrets=["pin"])
+
+        def unlock(pin: str) -> str:
+            """Unlock."""
+            return "open"
+
+        old.register_tool(Tool("doors.unlock", fn=unlock, namespace="doors", owned_by="ann"))
+        new = old.fork() if how == "fork" else old.spinoff("doors")
+        new.journal = "memory"
+        assert "open" == new.agent("ann").call("doors.unlock", pin="hush-hush")
+        assert new.journal is not None and "hush-hush" not in str(list(new.journal.read()))
+
     def test_there_and_back(self, there: ToolRegistry) -> None:
         """What was spun off can be merged again."""
         names = [one.name for one in there]

@@ -14,12 +14,10 @@ from praval_tools.access.queries import list_permitting_resolutions
 from praval_tools.access.records import Principal
 from praval_tools.cli.common import JsonObject
 from praval_tools.cli.tool_docs.schema_text import (
+    SchemaRedactor,
     describe_constraints,
     describe_type,
     marks_secrets,
-    redact_arguments_schema,
-    redact_schema,
-    redact_value,
     to_json_text,
 )
 from praval_tools.execution.limits import Limit
@@ -104,17 +102,20 @@ class ToolReference:
 def read_reference(registry: ToolRegistry) -> ToolReference:
     """Return what the registry says now of each of its tools."""
     agents = list(list_agents(registry))
-    callers = _find_callers(registry, agents)
+    redactor = SchemaRedactor(get_runtime(registry).options.secrets)
+    callers = _find_callers(registry, agents, redactor)
     limits = registry.limits.all()
     entries = [
-        _read_tool(registry, tool, callers.get(tool.name, {}), limits)
+        _read_tool(registry, tool, callers.get(tool.name, {}), limits, redactor)
         for tool in sorted(registry.list_all_tools(), key=lambda tool: tool.name)
     ]
     title = f"Tools of {registry.name}" if registry.name else "Tools"
     return ToolReference(title, tuple(entries), len(agents))
 
 
-def _find_callers(registry: ToolRegistry, agents: Iterable[str]) -> dict[str, dict[str, str]]:
+def _find_callers(
+    registry: ToolRegistry, agents: Iterable[str], redactor: SchemaRedactor
+) -> dict[str, dict[str, str]]:  # fmt: skip
     """Return for each tool who may call it; the resolver that decides calls says so."""
     state, now = registry.state, get_runtime(registry).clock.now()
     callers: dict[str, dict[str, str]] = {}
@@ -122,11 +123,11 @@ def _find_callers(registry: ToolRegistry, agents: Iterable[str]) -> dict[str, di
         for resolution in list_permitting_resolutions(state, Principal(agent), now):
             decision = resolution.decision
             tool = state.tools[decision.tool].tool
-            callers.setdefault(decision.tool, {})[agent] = _describe_permission(decision, tool)
+            callers.setdefault(decision.tool, {})[agent] = _describe_permission(decision, tool, redactor)
     return callers
 
 
-def _describe_permission(decision: Decision, tool: AnyTool) -> str:
+def _describe_permission(decision: Decision, tool: AnyTool, redactor: SchemaRedactor) -> str:
     """
     Return the rule, and the terms of a grant; of a tool with secret arguments only that these have bounds.
 
@@ -139,18 +140,20 @@ def _describe_permission(decision: Decision, tool: AnyTool) -> str:
     terms += [f"at most {format_count(grant.max_calls, 'call')}"] if grant.max_calls is not None else []
     terms += ["for a limited time"] if grant.expires is not None else []
     if grant.where is not None:
-        bounds = f"where {to_json_text(redact_value(dict(grant.where)))}"
+        bounds = f"where {to_json_text(redactor.redact_value(dict(grant.where)))}"
         terms.append("with bounds on its arguments" if marks_secrets(tool) else bounds)
     terms += ["may be lent on"] if grant.delegable else []
     return f"{decision.rule} {', '.join(terms)}"
 
 
 def _read_tool(
-    registry: ToolRegistry, tool: AnyTool, callers: dict[str, str], limits: Sequence[Limit]
+    registry: ToolRegistry, tool: AnyTool, callers: dict[str, str], limits: Sequence[Limit], redactor: SchemaRedactor
 ) -> ToolDescription:  # fmt: skip
     meta = tool.metadata
     is_readable = tool.implementation.is_compilable
-    schema, result = (redact_arguments_schema(tool), tool.result_schema) if is_readable else ({}, None)
+    schema = redactor.redact_arguments_schema(tool) if is_readable else {}
+    result = tool.result_schema if is_readable else None
+    result = None if result is None else redactor.redact_schema(result)
     parameters = tuple(_iter_parameters(schema))
     off = registry.state.find_disabled_record(tool)
     return ToolDescription(
@@ -158,10 +161,10 @@ def _read_tool(
         owner=meta.owned_by,
         category=meta.category,
         description=tool.description,
-        facts={name: value for name, value in _iter_facts(tool, limits) if value},
+        facts={name: value for name, value in _iter_facts(tool, limits, result) if value},
         parameters=parameters,
         parameters_schema=schema,
-        result_schema=None if result is None else redact_schema(result),
+        result_schema=result,
         examples=_list_examples(schema, parameters),
         callers=callers,
         disabled="" if off is None else f"{off.kind} {off.name} is disabled",
@@ -198,7 +201,9 @@ def _list_examples(schema: JsonObject, parameters: Sequence[ParameterDescription
     return ("{" + ", ".join(f"{name}: {example}" for name, example in members) + "}",)
 
 
-def _iter_facts(tool: AnyTool, limits: Sequence[Limit]) -> Iterable[tuple[str, str]]:
+def _iter_facts(
+    tool: AnyTool, limits: Sequence[Limit], result_schema: JsonObject | None
+) -> Iterable[tuple[str, str]]:  # fmt: skip
     meta = tool.metadata
     yield "title", meta.title
     yield "access", ", ".join(name for name in ("shared", "private") if getattr(meta, name))
@@ -209,8 +214,8 @@ def _iter_facts(tool: AnyTool, limits: Sequence[Limit]) -> Iterable[tuple[str, s
     yield "limits", "; ".join(_iter_limits(tool.name, meta, limits))
     if not tool.implementation.is_compilable:
         yield "problem", "a type hint is unresolved: praval-tools check says which"
-    elif tool.result_schema is not None:
-        yield "returns", describe_type(redact_schema(tool.result_schema))
+    elif result_schema is not None:
+        yield "returns", describe_type(result_schema)
     yield "runs", "async" if tool.is_async else ""
     yield "tags", ", ".join(sorted(meta.tags))
     yield "version", meta.version

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from praval_tools.cli.common import JsonObject
@@ -26,23 +26,114 @@ _NO_CONSTRAINTS: Final = frozenset(
 )  # fmt: skip
 _MAX_NESTING: Final = 6
 
-names_secret: Final = SecretNames(DEFAULT_SECRET_NAMES)
-"""Tells of a name, such as that of a parameter, whether its value is a secret."""
 
+class SchemaRedactor:
+    """
+    Leaves out of JSON Schemas and values what is secret.
 
-def redact_arguments_schema(tool: AnyTool) -> JsonObject:
-    """Return the JSON Schema of a tool's arguments without secrets, also those that only its function's hints mark."""
-    schema = dict(tool.parameters)
-    for marks in build_mark_schemas(tool.implementation):
-        marked = {name for name, inner in marks.get("properties", {}).items() if inner}
-        properties = schema.get("properties", {})
-        schema["properties"] = {
-            name: {**inner, "writeOnly": True} if isinstance(inner, dict) and (name in marked or not marked) else inner
-            for name, inner in properties.items()
-        }
-        if marked & properties.keys() or not marked:
-            schema = {key: value for key, value in schema.items() if key not in _VALUE_KEYWORDS}
-    return redact_schema(schema)
+    Args:
+        names: Names of keys whose values are secret, besides the usual ones.
+    """
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._names_secret = SecretNames((*DEFAULT_SECRET_NAMES, *names))
+
+    def redact_arguments_schema(self, tool: AnyTool) -> JsonObject:
+        """Return the JSON Schema of a tool's arguments without secrets, also those that only its hints mark."""
+        schema = dict(tool.parameters)
+        for marks in build_mark_schemas(tool.implementation):
+            marked = {name for name, inner in marks.get("properties", {}).items() if inner}
+            properties = schema.get("properties", {})
+            schema["properties"] = {
+                name: {**inner, "writeOnly": True}
+                if isinstance(inner, dict) and (name in marked or not marked)
+                else inner
+                for name, inner in properties.items()
+            }
+            if marked & properties.keys() or not marked:
+                schema = {key: value for key, value in schema.items() if key not in _VALUE_KEYWORDS}
+        return self.redact_schema(schema)
+
+    def redact_schema(self, schema: JsonObject) -> JsonObject:
+        """
+        Return *schema* without values of what is secret: marked as `Secret` or as a password, or named like one.
+
+        Defaults, examples and constants go; of what is marked, the possible values as well.
+        """
+        secret_definitions: set[str] = set()
+        while True:
+            definitions = set(self._iter_secret_definitions(schema, False, secret_definitions))
+            if definitions <= secret_definitions:
+                return self._redact_node(schema, False, secret_definitions)
+            secret_definitions |= definitions
+
+    def redact_value(self, value: object) -> object:
+        """Return a JSON value with what stands under names of secrets replaced."""
+        if isinstance(value, Mapping):
+            return {
+                key: SECRET_TEXT if self._is_secret_key(str(key), item) else self.redact_value(item)
+                for key, item in value.items()
+            }
+        return list(map(self.redact_value, value)) if isinstance(value, list | tuple) else value
+
+    def _is_secret_key(self, key: str, value: object) -> bool:
+        return self._names_secret(key) and not _is_amount(key, value)
+
+    def _iter_secret_definitions(self, node: object, is_secret: bool, known: set[str]) -> Iterator[str]:
+        """Yield the references to definitions inside of what is secret."""
+        if isinstance(node, list):
+            for item in node:
+                yield from self._iter_secret_definitions(item, is_secret, known)
+        if not isinstance(node, dict):
+            return
+        is_secret = is_secret or _is_marked(node)
+        reference = node.get("$ref")
+        if is_secret and isinstance(reference, str):
+            yield reference
+        for keyword, value in node.items():
+            if keyword in _NAMED_SCHEMAS and isinstance(value, dict):
+                for name, inner in value.items():
+                    is_inner_secret = is_secret or self._is_secret_name(keyword, name, known)
+                    yield from self._iter_secret_definitions(inner, is_inner_secret, known)
+            elif keyword not in (*_VALUE_KEYWORDS, "enum"):
+                yield from self._iter_secret_definitions(value, is_secret, known)
+
+    def _is_secret_name(self, keyword: str, name: str, secret_definitions: set[str]) -> bool:
+        if keyword in ("$defs", "definitions"):
+            return any(f"{prefix}{name}" in secret_definitions for prefix in _LOCAL_DEFINITIONS)
+        return keyword == "properties" and self._names_secret(name)
+
+    def _redact_node(
+        self, node: JsonObject, is_secret: bool, secret_definitions: set[str], name: str = ""
+    ) -> JsonObject:  # fmt: skip
+        """Return a copy of one schema; what is only named like a secret keeps its `enum`."""
+        is_marked = _is_marked(node)
+        made: JsonObject = {}
+        for keyword, value in node.items():
+            if keyword in (*_VALUE_KEYWORDS, "enum"):
+                is_public = not is_marked and (not is_secret or keyword == "enum" or _is_amount(name, value))
+                if is_public:
+                    made[keyword] = self.redact_value(value)
+            elif keyword in _NAMED_SCHEMAS and isinstance(value, dict):
+                made[keyword] = {
+                    key: self._redact_node(
+                        inner, is_marked or is_secret or self._is_secret_name(keyword, key, secret_definitions),
+                        secret_definitions, key,
+                    ) if isinstance(inner, dict) else inner
+                    for key, inner in value.items()
+                }  # fmt: skip
+            elif isinstance(value, dict):
+                made[keyword] = self._redact_node(value, is_marked or is_secret, secret_definitions, name)
+            elif isinstance(value, list):
+                made[keyword] = [
+                    self._redact_node(item, is_marked or is_secret, secret_definitions, name)
+                    if isinstance(item, dict)
+                    else item
+                    for item in value
+                ]
+            else:
+                made[keyword] = value
+        return made
 
 
 def marks_secrets(tool: AnyTool) -> bool:
@@ -51,20 +142,6 @@ def marks_secrets(tool: AnyTool) -> bool:
     if not implementation.is_compilable or build_mark_schemas(implementation):
         return True
     return has_secret_schema(implementation.compiled.parameters_schema)
-
-
-def redact_schema(schema: JsonObject) -> JsonObject:
-    """
-    Return *schema* without values of what is secret: marked as `Secret` or as a password, or named like one.
-
-    Defaults, examples and constants go; of what is marked, the possible values as well.
-    """
-    secret_definitions: set[str] = set()
-    while True:
-        definitions = set(_iter_secret_definitions(schema, False, secret_definitions))
-        if definitions <= secret_definitions:
-            return _redact_node(schema, False, secret_definitions)
-        secret_definitions |= definitions
 
 
 def _is_marked(schema: object) -> bool:
@@ -78,73 +155,9 @@ def _to_list(value: object) -> list[object]:
     return value if isinstance(value, list) else []
 
 
-def _iter_secret_definitions(node: object, is_secret: bool, known: set[str]) -> Iterator[str]:
-    """Yield the references to definitions inside of what is secret."""
-    if isinstance(node, list):
-        for item in node:
-            yield from _iter_secret_definitions(item, is_secret, known)
-    if not isinstance(node, dict):
-        return
-    is_secret = is_secret or _is_marked(node)
-    reference = node.get("$ref")
-    if is_secret and isinstance(reference, str):
-        yield reference
-    for keyword, value in node.items():
-        if keyword in _NAMED_SCHEMAS and isinstance(value, dict):
-            for name, inner in value.items():
-                yield from _iter_secret_definitions(inner, is_secret or _is_secret_name(keyword, name, known), known)
-        elif keyword not in (*_VALUE_KEYWORDS, "enum"):
-            yield from _iter_secret_definitions(value, is_secret, known)
-
-
-def _is_secret_name(keyword: str, name: str, secret_definitions: set[str]) -> bool:
-    if keyword in ("$defs", "definitions"):
-        return any(f"{prefix}{name}" in secret_definitions for prefix in _LOCAL_DEFINITIONS)
-    return keyword == "properties" and names_secret(name)
-
-
-def _redact_node(node: JsonObject, is_secret: bool, secret_definitions: set[str], name: str = "") -> JsonObject:
-    """Return a copy of one schema; what is only named like a secret keeps its `enum`."""
-    is_marked = _is_marked(node)
-    made: JsonObject = {}
-    for keyword, value in node.items():
-        if keyword in (*_VALUE_KEYWORDS, "enum"):
-            is_public = not is_marked and (not is_secret or keyword == "enum" or _is_amount(name, value))
-            if is_public:
-                made[keyword] = redact_value(value)
-        elif keyword in _NAMED_SCHEMAS and isinstance(value, dict):
-            made[keyword] = {
-                key: _redact_node(
-                    inner, is_marked or is_secret or _is_secret_name(keyword, key, secret_definitions),
-                    secret_definitions, key,
-                ) if isinstance(inner, dict) else inner
-                for key, inner in value.items()
-            }  # fmt: skip
-        elif isinstance(value, dict):
-            made[keyword] = _redact_node(value, is_marked or is_secret, secret_definitions, name)
-        elif isinstance(value, list):
-            made[keyword] = [
-                _redact_node(item, is_marked or is_secret, secret_definitions, name) if isinstance(item, dict) else item
-                for item in value
-            ]
-        else:
-            made[keyword] = value
-    return made
-
-
 def _is_amount(name: str, value: object) -> bool:
     """Tell whether *value* is a number of something, as of `max_tokens`; or nothing at all."""
     return value is None or (isinstance(value, int | float) and is_amount(name))
-
-
-def redact_value(value: object) -> object:
-    """Return a JSON value with what stands under names of secrets replaced."""
-    if isinstance(value, Mapping):
-        return {
-            key: SECRET_TEXT if names_secret(str(key)) and not _is_amount(str(key), item) else redact_value(item)
-            for key, item in value.items()
-        }
-    return list(map(redact_value, value)) if isinstance(value, list | tuple) else value
 
 
 def to_json_text(value: object, *, indent: int | None = None) -> str:

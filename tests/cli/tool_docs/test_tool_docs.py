@@ -25,7 +25,7 @@ from praval_tools.cli.tool_docs.html import render_html
 from praval_tools.cli.tool_docs.markdown import render_markdown
 from praval_tools.cli.tool_docs.pages import TOOLS_PER_PAGE, make_file_name
 from praval_tools.cli.tool_docs.reference import read_reference
-from praval_tools.cli.tool_docs.schema_text import describe_constraints, describe_type, redact_schema
+from praval_tools.cli.tool_docs.schema_text import SchemaRedactor, describe_constraints, describe_type
 
 HOSTILE = (
     "<script>alert(1)</script> <img src=x onerror=alert(1)> [go](javascript:alert(1)) ![x](http://evil.example/x.png) "
@@ -255,6 +255,19 @@ class TestPages:
 
         assert "hush" not in files and "granted by treasurer, with bounds on its arguments | `clerk`" in files
 
+    def test_secrets_by_names_of_the_registry(self, tmp_path: Path) -> None:
+        """Broken promise: what is named like a secret is left out. Names that `secrets=` gives were not."""
+
+        def unlock(codeword: str = "hush") -> None:
+            """Unlock the door."""
+
+        registry = ToolRegistry(secrets=["codeword"])
+        registry.register_tool(Tool("unlock", fn=unlock, owned_by="ann"))
+        registry.grant("unlock", "clerk", where={"codeword": {"const": "hush"}})
+        files = build_files(registry, tmp_path)
+
+        assert "hush" not in files and "[secret]" in files
+
     def test_secrets_that_only_the_function_marks(self, tmp_path: Path) -> None:
         """Where the schema was given, what the hints of the function mark is left out of it, too."""
 
@@ -387,7 +400,7 @@ class TestSchemas:
             "$defs": {"B": inner, "C": {"items": {"$ref": "#/$defs/D"}}, "D": {"default": "hush"}, "E": {"default": 7}},
         }
 
-        redacted = redact_schema(schema)
+        redacted = SchemaRedactor().redact_schema(schema)
 
         assert "hush" not in str(redacted) and "basic" in str(redacted) and 7 == redacted["$defs"]["E"]["default"]
         assert {"password": "[secret]", "n": [1, {"token": "[secret]"}]} == redacted["properties"]["plain"]["default"]
