@@ -12,7 +12,7 @@ from praval_tools import Allow, Ask, Deny, NotOwnerError, ToolCall, ToolContext,
 from praval_tools.loop import ToolLoop
 from praval_tools.testing import fake_model
 
-ODD_TEXTS = [None, 0, 5, b"x", [], ["x"], {}, object()]
+ODD_TEXTS = [None, 0, 5, b"x", [], ["x"], {}, ...]
 
 
 class SharingText(str):

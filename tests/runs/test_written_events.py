@@ -66,7 +66,7 @@ class TestFastRecords:
 
 
 class TestFieldsOfCalls:
-    @pytest.mark.parametrize("value", [None, 0, False, "", b"", [], {}, 5, ["x"], object()], ids=repr)
+    @pytest.mark.parametrize("value", [None, 0, False, "", b"", [], {}, 5, ["x"], ...], ids=repr)
     @pytest.mark.parametrize("field", ["on_behalf_of", "reason"])
     @pytest.mark.parametrize("name", ["echo", "ask", "none"])
     @pytest.mark.parametrize("agent", ["ann", None])
