@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, cast, get_args
 
 import msgspec
 
@@ -45,6 +45,8 @@ def _to_plain_number(value: float | None) -> float | None:
     plain = to_plain_scalar(value)
     if isinstance(plain, int | float):
         return plain
+    if isinstance(plain, str):  # who reads it finds no number in it
+        return cast("float", plain)
     return None if value is None else float(value)
 
 
