@@ -29,11 +29,12 @@ from praval_tools.journal.redaction.secret_search import NO_SECRETS, SecretMarke
 from praval_tools.journal.replay import ReplayQuery
 from praval_tools.journal.storage.protocol import Record
 from praval_tools.names import has_type, shorten_repr
-from praval_tools.runs.call_plans import CallPlan
+from praval_tools.runs.call_plans import CallPlan, find_received_secrets
 from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
 from praval_tools.schema.json_values import is_utf8_encodable
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import Decision
+from praval_tools.tools.implementation import BoundArguments, ToolImplementation
 from praval_tools.tools.value_codec import is_plain_json
 
 _MAX_ID_BYTES: Final = 1_200
@@ -194,6 +195,10 @@ class CallRecordBuilder(msgspec.Struct):
     def add_secrets(self, arguments: Mapping[str, object], *, is_validated: bool = True) -> None:
         """Replace the secrets of *arguments* in all later records of the call."""
         self.secrets = self.plan.redaction_plan.redact_arguments(arguments, self.secrets, is_validated=is_validated)[1]
+
+    def add_received_secrets(self, implementation: ToolImplementation, bound: BoundArguments) -> None:
+        """Replace the secrets of what the tool gets of its arguments, however it is spelled, in all later records."""
+        self.secrets = find_received_secrets(self.plan.redaction_plan, implementation, bound, self.secrets)
 
     @property
     def has_exact_names(self) -> bool:

@@ -145,6 +145,9 @@ class Recorder:
             try:
                 step = steps.send(answer)
             except StopIteration as end:
+                if (judged := progress.judged_arguments) is not None:  # refused before the function was entered
+                    write_state.builder.add_secrets(judged[2].arguments)
+                    write_state.builder.add_received_secrets(judged[0], judged[2])
                 return end.value  # type: ignore[no-any-return]
             except BaseException as error:  # the registry was closed after the start was written
                 if write_state.start_written and (run := write_state.last_execution) is not None:
@@ -169,6 +172,7 @@ class Recorder:
             self.runtime.unrecorded_calls.append(None)
         if not (yield from self._call_writer.write_start(write_state, run)):
             return None
+        write_state.builder.add_received_secrets(run.tool.implementation, run.bound_arguments)
         attempts_before = run.attempts
         write_state.last_execution, run.stored_grants = run, write_state.stored_grants
         if write_state.run is not None:  # where ids are those of entries, which no two calls share

@@ -98,6 +98,8 @@ class CallSpan:
         if isinstance(step, RunTool) and self._content is not None:
             self._content.read_run(self._progress, step)
         elif isinstance(step, RequestApproval):
+            if self._content is not None:
+                self._content.read_judged(self._progress)
             self._span.add_event("praval.approval.requested", {"praval.approval.id": step.request.id})
         elif isinstance(step, Sleep):
             failure = self._progress.failure
@@ -117,7 +119,7 @@ class CallSpan:
     def end(self, result: ToolResult) -> ToolResult:
         """Take the result of the call; return it, with a copy of its value where that is recorded."""
         if self._content is not None:
-            self._backend.attempt(self._content.read_call, self._progress.call)
+            self._backend.attempt(self._content.read_call, self._progress)
             result = self._backend.attempt(self._content.read_result, result) or result
         self._result, self._ending = result, describe_result(result)
         return result

@@ -8,9 +8,10 @@ from praval_tools.integrations.opentelemetry.attributes import Attributes, drop_
 from praval_tools.integrations.opentelemetry.instruments import Instruments
 from praval_tools.journal.redaction.redactor import RedactionPlan
 from praval_tools.journal.redaction.secret_search import NO_SECRETS
+from praval_tools.runs.call_plans import find_received_secrets
 from praval_tools.runs.call_writer import encode_run_value, read_run_value
 from praval_tools.schema.json_values import replace_surrogates, replace_surrogates_in_json
-from praval_tools.tools.call import Outcome, ToolCall, ToolResult
+from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.truncation import truncate_json, truncate_text
 from praval_tools.tools.value_codec import pack_value
 
@@ -35,13 +36,23 @@ class CallContent:
         if progress.approval is not None and progress.coerced_arguments is not None:  # edited ones may quote them
             self._secrets = self._plan.redact_arguments(progress.coerced_arguments[1], self._secrets)[1]
         clean, self._secrets = self._plan.redact_arguments(run.bound_arguments.arguments, self._secrets)
+        self._secrets = find_received_secrets(self._plan, run.tool.implementation, run.bound_arguments, self._secrets)
         self._arguments = self._write(clean)
 
-    def read_call(self, call: ToolCall) -> None:
+    def read_judged(self, progress: CallProgress) -> None:
+        """Read the secrets of the arguments that are judged, which an approval or a refusal may quote."""
+        if (judged := progress.judged_arguments) is not None:
+            implementation, _, bound = judged
+            self._secrets = self._plan.redact_arguments(bound.arguments, self._secrets)[1]
+            self._secrets = find_received_secrets(self._plan, implementation, bound, self._secrets)
+
+    def read_call(self, progress: CallProgress) -> None:
         """Read the arguments as they were given, unless the function was entered with what they became."""
         if self._run is None:
-            clean, self._secrets = self._plan.redact_arguments(call.arguments, self._secrets, is_validated=False)
+            arguments = progress.call.arguments
+            clean, self._secrets = self._plan.redact_arguments(arguments, self._secrets, is_validated=False)
             self._arguments = self._write(clean)
+            self.read_judged(progress)
 
     def read_result(self, result: ToolResult) -> ToolResult:
         """Read the value or the error; return the result with the copy of the value that was read."""

@@ -336,6 +336,8 @@ class RedactionPlan:
         self.parameter_nodes, self.unvalidated_nodes, self._result_nodes = (parameters,), (unvalidated,), (result,)
         self._are_arguments_textless, self._is_result_textless = parameters.textless, result.textless
         self._textless_names = {name for name, member in parameters.members.items() if member.textless}
+        self.has_secret_parameters = any(node.contains_secrets for node in unvalidated.closure)
+        """Whether the schema or a name says that something in the arguments is secret."""
         self.default_secrets = NO_SECRETS
         """What a tool may quote that was given no arguments."""
 

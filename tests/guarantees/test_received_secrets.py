@@ -1,0 +1,181 @@
+"""A secret that its type or class spells anew is hidden in that spelling, too, in the journal and in spans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+from uuid import UUID
+
+import attrs
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from pydantic import AfterValidator, BaseModel, Field, StringConstraints
+
+from praval_tools import ApprovalRequest, Ask, Deny, Secret, ToolCall, ToolRegistry
+from praval_tools.integrations.opentelemetry import Telemetry
+
+UPPER_ID = "ABCDEFAB-CDEF-4BCD-ABCD-ABCDEFABCDEF"
+
+
+class Stripped(BaseModel):
+    pin: Annotated[str, StringConstraints(strip_whitespace=True, to_lower=True), Secret]
+
+
+class Renamed(BaseModel):
+    pin: Annotated[str, StringConstraints(to_upper=True), Secret] = Field(alias="thePin")
+
+
+class Reversed(BaseModel):
+    pin: Annotated[str, AfterValidator(lambda text: text[::-1]), Secret]
+
+
+@attrs.define
+class Cleaned:
+    pin: Annotated[str, Secret] = attrs.field(converter=lambda text: text.replace("-", ""))
+
+
+KINDS: dict[str, tuple[Any, Any, Callable[[Any], str]]] = {
+    "uuid": (Annotated[UUID, Secret], UPPER_ID, str),
+    "path": (Annotated[Path, Secret], "/srv//keys/./of-the-bank", str),
+    "moment": (Annotated[datetime, Secret], "2026-01-02T03:04:05Z", str),
+    "moment as ISO 8601": (Annotated[datetime, Secret], "2026-01-02T03:04:05Z", datetime.isoformat),
+    "pydantic": (Stripped, {"pin": "  Zq7xSecretValue  "}, lambda value: value.pin),
+    "pydantic alias": (Renamed, {"thePin": "zq7xsecretvalue"}, lambda value: value.pin),
+    "pydantic validator": (Reversed, {"pin": "zq7xsecretvalue"}, lambda value: value.pin),
+    "attrs converter": (Cleaned, {"pin": "4929-1234-5678-9012"}, lambda value: value.pin),
+    "name of a key": (dict[str, UUID], {"token": UPPER_ID}, lambda value: str(value["token"])),
+    "list": (list[Annotated[UUID, Secret]], [UPPER_ID], lambda value: str(value[0])),
+}
+EndCall = Callable[[str], str]
+
+
+def return_quote(secret: str) -> str:
+    return f"It was {secret} in full"
+
+
+def raise_quote(secret: str) -> str:
+    raise ValueError(f"wrong: {secret}")
+
+
+def raise_passing_quote(secret: str) -> str:
+    raise ConnectionError(f"no answer for {secret}")
+
+
+ENDS: dict[str, EndCall] = {"result": return_quote, "error": raise_quote, "retry": raise_passing_quote}
+each_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def declare(registry: ToolRegistry, kind: str, end: EndCall) -> list[str]:
+    """Declare the tool `take`; return the list to which it appends what it read of its argument."""
+    hint, _, read = KINDS[kind]
+    spellings: list[str] = []
+
+    def take(value: Any) -> str:
+        """Take."""
+        spellings.append(read(value))
+        return end(spellings[-1])
+
+    take.__annotations__ |= {"value": hint}
+    registry.tool(owned_by="ann", idempotent=True, retry_on=(ConnectionError,), retries=1)(take)
+    return spellings
+
+
+def read_journal(registry: ToolRegistry) -> str:
+    """Return all records of the journal as they are stored."""
+    assert registry.journal is not None
+    return "\n".join(str(event) for event in registry.journal.events())
+
+
+def make_telemetry() -> tuple[InMemorySpanExporter, Telemetry]:
+    """Return a telemetry that records arguments and results, and where its spans come."""
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    return exporter, Telemetry(tracer_provider=provider, record_arguments=True, record_results=True)
+
+
+def read_spans(exporter: InMemorySpanExporter) -> str:
+    """Return all spans as JSON."""
+    return "\n".join(span.to_json() for span in exporter.get_finished_spans())
+
+
+@each_kind
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("in_run", [False, True], ids=["alone", "run"])
+def test_the_journal_quotes_none(kind: str, end: str, in_run: bool) -> None:
+    """Broken promise: a marked UUID that came in upper case stood in the journal where the tool quoted it."""
+    with ToolRegistry(journal="memory", retry_wait=0) as registry:
+        spellings = declare(registry, kind, ENDS[end])
+        call = ToolCall("c", "take", {"value": KINDS[kind][1]}, "ann")
+        if in_run:
+            with registry.run("r"):
+                registry.execute(call)
+        else:
+            registry.execute(call)
+        written = read_journal(registry)
+
+    assert spellings and "[secret " in written
+    assert spellings[0] not in written
+
+
+def find_spelling(arguments: dict[str, Any]) -> str:
+    """Return the secret as policies and approvers see it."""
+    shown = arguments["value"]
+    while not isinstance(shown, str):
+        (shown,) = shown.values() if isinstance(shown, dict) else shown
+    return shown
+
+
+@each_kind
+def test_reasons_of_policies_quote_none(kind: str) -> None:
+    """Policies see what the tool will get, and their reasons may quote it."""
+    with ToolRegistry(journal="memory") as registry:
+        spellings, seen = declare(registry, kind, return_quote), list[str]()
+
+        def refuse(agent: str | None, tool: str, arguments: dict[str, Any]) -> Deny:
+            seen.append(find_spelling(arguments))
+            return Deny(f"not with {seen[0]}")
+
+        registry.add_policy(refuse)
+        registry.execute(ToolCall("c", "take", {"value": KINDS[kind][1]}, "ann"))
+        written = read_journal(registry)
+
+    assert not spellings and "not with [secret " in written
+    assert seen[0] not in written
+
+
+@each_kind
+def test_answers_of_persons_quote_none(kind: str) -> None:
+    exporter, telemetry = make_telemetry()
+    with ToolRegistry(journal="memory", telemetry=telemetry) as registry:
+        spellings, seen = declare(registry, kind, return_quote), list[str]()
+
+        def refuse(request: ApprovalRequest) -> Deny:
+            seen.append(find_spelling(dict(request.arguments)))
+            return Deny(f"not with {seen[0]}")
+
+        registry.add_policy(lambda *_: Ask("large"))
+        registry.set_approval_handler(refuse)
+        registry.execute(ToolCall("c", "take", {"value": KINDS[kind][1]}, "ann"))
+        records, spans = read_journal(registry), read_spans(exporter)
+
+    assert not spellings
+    for written in (records, spans):
+        assert "not with [secret " in written
+        assert seen[0] not in written
+
+
+@each_kind
+@pytest.mark.parametrize("end", ENDS)
+def test_spans_quote_none(kind: str, end: str) -> None:
+    exporter, telemetry = make_telemetry()
+    with ToolRegistry(telemetry=telemetry, retry_wait=0) as registry:
+        spellings = declare(registry, kind, ENDS[end])
+        registry.execute(ToolCall("c", "take", {"value": KINDS[kind][1]}, "ann"))
+    written = read_spans(exporter)
+
+    assert spellings and "[secret " in written
+    assert spellings[0] not in written
