@@ -135,7 +135,7 @@ class ToolRegistry(ToolCatalogue, ConfiguredByFiles, ConnectedToSources, Observe
         return describe_tool(self._current_state, get_name(name), self.stats)
 
     def clear_registry(self, *, by: object = None, reason: str = "") -> None:
-        """Forget every tool, agent, grant and block."""
+        """Forget every tool, agent, grant and block; what the journal keeps is there again in the next process."""
         self._changes.commit("clear the registry", by, lambda _, actor: commands.plan_clear(actor, reason))
         self._dispatcher.clear()
 

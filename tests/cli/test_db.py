@@ -40,7 +40,7 @@ class TestTables:
             address = made.replace("postgres@", f"postgres:{PASSWORD}@")
             upgrade = f"praval-tools --journal {shlex.quote(made)} db upgrade"
             for command, text in (
-                ("runs", f"has no tables of a journal. Run: praval-tools db upgrade --journal {made}"),
+                ("runs", f"has no tables of a journal. Run: praval-tools db upgrade --journal {shlex.quote(made)}"),
                 ("db status", f"are missing; needed is {SCHEMA_REVISION}: run {upgrade}."),
             ):
                 code, out, err = run(*command.split(), "--journal", address)

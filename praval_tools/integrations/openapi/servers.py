@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
-from attrs import define, field
+from attrs import define
 
 from praval_tools.integrations.openapi.addresses import (
     find_address_problem,
@@ -41,12 +41,12 @@ class ServerReader:
     allowed: Iterable[str]
     problems: list[DocumentProblem]
     refusals: list[DocumentProblem]
-    _origins: list[str] = field(factory=list)
+    _own_origin: str = ""
 
     def __attrs_post_init__(self) -> None:
-        self._origins = [get_origin(url) for url in self.allowed]
+        self.allowed = [get_origin(url) for url in self.allowed]
         if is_web_address(self.document.address):
-            self._origins.append(get_origin(self.document.address))
+            self._own_origin = get_origin(self.document.address)
 
     def read(self, operation: Node, path_item: Node, root: Node) -> str:
         """Return the URL of the server of an operation, without a slash at its end; empty where there is none."""
@@ -60,10 +60,10 @@ class ServerReader:
             return ""
         if (url := self._build_url(node)) is None:
             return ""
-        if not self._origins:  # a file or a mapping, which the operator has: its own first server counts
-            self._origins.append(get_origin(url))
-        if not any(is_same_service(url, origin) for origin in self._origins):
-            text = f"the server {get_origin(url)} is another one than {self._origins[-1]}"
+        if not self._own_origin:  # a file or a mapping, which the operator has: its own first server counts
+            self._own_origin = get_origin(url)
+        if not any(is_same_service(url, origin) for origin in (self._own_origin, *self.allowed)):
+            text = f"the server {get_origin(url)} is another one than {self._own_origin}"
             fix = f"pass allow_servers=[{get_origin(url)!r}], or base_url="
             problem = DocumentProblem(node.place, f"{text}; {fix}")
             (self.problems if owner is root else self.refusals).append(problem)

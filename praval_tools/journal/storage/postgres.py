@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, cast
@@ -108,7 +109,7 @@ _GROUP_PARAMETERS: Final = [
 _INSERT_GROUP_SQL: Final = f"CALL pg_temp.insert_journal_group({', '.join(_GROUP_PARAMETERS)})"
 
 _ERROR_MESSAGES: Final = {
-    "42P01": ("its tables are missing", "Make them: praval-tools db upgrade --journal {name}"),
+    "42P01": ("its tables are missing", "Make them: praval-tools db upgrade --journal {word}"),
     "55P03": ("another process kept the store locked for too long", "Find who works in {name!r}, or try again."),
     "53100": ("the disk is full", "Free space on the disk of the server; later appends work again."),
     "25006": ("the database is read-only", "Give the URL of the primary server, not of a standby."),
@@ -307,7 +308,8 @@ class PostgresDatabase:
         text, code = self._hide_secret(str(cause).partition("\n")[0]), _get_error_code(error)
         if code in _ERROR_MESSAGES:
             problem, fix = _ERROR_MESSAGES[code]
-            return JournalError(self.name, f"{problem} ({text})", fix.format(name=self.name))
+            fix = fix.format(name=self.name, word=shlex.quote(self.name))
+            return JournalError(self.name, f"{problem} ({text})", fix)
         if isinstance(cause, psycopg.OperationalError | psycopg.InterfaceError):
             fix = "Check the URL and that PostgreSQL runs there; what comes later works again as soon as it does."
             return JournalError(self.name, f"the database cannot be reached ({text})", fix)

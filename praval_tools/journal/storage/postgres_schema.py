@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Final
 
 from sqlalchemy.engine import Connection
@@ -36,7 +37,7 @@ def open_postgres(url: str) -> tuple[PostgresDatabase, PostgresRunLeases]:
 
 def _describe_version(name: str, version: str | None) -> tuple[str, str]:
     """Return what is wrong with a version of the tables, and the fix."""
-    fix = f"Run: praval-tools db upgrade --journal {name}"
+    fix = f"Run: praval-tools db upgrade --journal {shlex.quote(name)}"
     if version is None:
         return "the database has no tables of a journal", fix
     if version > SCHEMA_REVISION:
