@@ -306,15 +306,15 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolArgumentsError(ToolCallError, ValueError):
-    """The arguments do not fit the tool's parameters; `problems` lists all of them."""
+    """The arguments do not fit; `problems` lists all, in the words of parameters' classes where `quotes_classes`."""
 
     code: ClassVar[str] = "invalid-arguments"
     _max_shown: ClassVar[int] = 10
 
-    def __init__(self, tool: str, problems: Iterable[Problem]) -> None:
+    def __init__(self, tool: str, problems: Iterable[Problem], *, quotes_classes: bool = False) -> None:
         problems = tuple(problems)
         super().__init__(tool, problems)
-        self.tool, self.problems = tool, problems
+        self.tool, self.problems, self.quotes_classes = tool, problems, quotes_classes
 
     def __str__(self) -> str:
         shown = "; ".join(map(str, self.problems[: self._max_shown]))

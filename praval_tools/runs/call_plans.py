@@ -7,7 +7,7 @@ limits or hooks, which may end a call before it starts. All other calls take the
 
 from __future__ import annotations
 
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -28,7 +28,7 @@ from praval_tools.names import find_similar_names
 from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
 from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.schema.secret_marks import has_secret_schema
-from praval_tools.schema.type_handler import Unencodable
+from praval_tools.tools.argument_spellings import read_argument_spellings, read_default_spellings
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.compiled import Arguments
 from praval_tools.tools.frames import activate_tool_frame
@@ -120,12 +120,8 @@ def find_received_secrets(
     """
     if not secrets and not plan.has_secret_parameters:
         return secrets
-    for name, value in bound.values.items():
-        if value is not bound.arguments.get(name, MISS):
-            with suppress(Unencodable):  # what only its own code can read has no text that could be searched for
-                received = implementation.render_for_review(bound, frozenset((name,)))
-                secrets = plan.redact_arguments(received, secrets)[1]
-    return secrets
+    received = {name: value for name, value in bound.values.items() if value is not bound.arguments.get(name, MISS)}
+    return plan.redact_arguments(read_argument_spellings(implementation, received), secrets)[1]
 
 
 class CallPlans:
@@ -162,7 +158,7 @@ class CallPlans:
             compiled = implementation.compiled
             plan = self._redaction_plans[implementation] = self._redactor.build_plan(
                 compiled.parameters_schema, compiled.result_schema, marks=build_mark_schemas(implementation),
-                defaults=implementation.read_defaults(),
+                defaults=read_default_spellings(implementation),
             )  # fmt: skip
         return plan
 

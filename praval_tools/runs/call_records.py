@@ -25,6 +25,7 @@ from praval_tools.journal.events import (
     get_process_name,
 )
 from praval_tools.journal.recorded_decisions import to_recorded_decision
+from praval_tools.journal.redaction.redactor import RedactionPlan
 from praval_tools.journal.redaction.secret_search import NO_SECRETS, SecretMarkers
 from praval_tools.journal.replay import ReplayQuery
 from praval_tools.journal.storage.protocol import Record
@@ -330,15 +331,38 @@ def build_end_record(
 
 def build_refusal_record(builder: CallRecordBuilder, result: ToolResult, attempt: int | None) -> Record:
     """Return the record of a call that ended before its tool started."""
-    error = result.exception
+    if (error := find_arguments_error(result)) is not None:
+        builder.add_secrets(builder.call.arguments, is_validated=False)
+        error = hide_words_of_classes(error, builder.plan.redaction_plan, builder.secrets)
     return builder.build_record(CallRefused(
         **builder.build_common_fields(), **builder.digest_fields, outcome=result.outcome,
         arguments=builder.call.arguments,
-        decision=None if result.decision is None else to_recorded_decision(result.decision), error=result.error,
-        error_type=result.error_type, problems=error.problems if has_type(error, ToolArgumentsError) else (),
-        chain=builder.call.on_behalf_of, principal=builder.principal, parent_id=builder.call.parent_id,
-        toolcall_reason=builder.call.reason,
+        decision=None if result.decision is None else to_recorded_decision(result.decision),
+        error=result.error if error is None else str(error), error_type=result.error_type,
+        problems=() if error is None else error.problems, chain=builder.call.on_behalf_of,
+        principal=builder.principal, parent_id=builder.call.parent_id, toolcall_reason=builder.call.reason,
     ), attempt)  # fmt: skip
+
+
+def find_arguments_error(result: ToolResult) -> ToolArgumentsError | None:
+    """Return what says that the arguments of a call do not fit, if that is how it ended."""
+    if result.outcome is not Outcome.INVALID_ARGUMENTS or not has_type(result.exception, ToolArgumentsError):
+        return None
+    return result.exception
+
+
+def hide_words_of_classes(
+    error: ToolArgumentsError, plan: RedactionPlan, secrets: SecretMarkers
+) -> ToolArgumentsError:
+    """
+    Return *error* without what classes of parameters say, where anything is secret.
+
+    A class may quote what it made of a secret before it refused it, which nobody else has seen.
+    """
+    if not error.quotes_classes or not (secrets or plan.has_secret_parameters):
+        return error
+    problems = [msgspec.structs.replace(problem, reason="was refused by its class") for problem in error.problems]
+    return ToolArgumentsError(error.tool, problems)
 
 
 def build_interruption_record(builder: CallRecordBuilder, run: RunTool, entered: bool, error: BaseException) -> Record:

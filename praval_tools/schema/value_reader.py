@@ -50,8 +50,12 @@ class ValueReader:
         """
         try:
             return self._read(value)
+        except Unencodable:
+            raise
         except RecursionError:
             raise Unencodable("is nested too deeply, or inside itself") from None
+        except Exception as error:  # the seam to whatever classes hold, such as an instance without its fields
+            raise Unencodable(f"cannot be read: {type(error).__name__}") from None
 
     def _read(self, value: object) -> object:
         kind = type(value)
@@ -67,7 +71,7 @@ class ValueReader:
             return self._read_items
         if kind is Decimal and self._keep_decimal:
             return _keep_decimal
-        if kind.__module__ in _TEXT_MODULES and getattr(sys.modules[kind.__module__], kind.__name__, None) is kind:
+        if is_address_type(kind):
             return str
         if has_only_builtin_types(kind) or issubclass(kind, Enum):
             return get_type_handler(kind).make_encode_hook(kind, Encoder())
@@ -105,19 +109,25 @@ class ValueReader:
         if getattr(kind, "__pydantic_root_model__", False):
             return self._read(vars(value)["root"])
         members: dict[object, object] = {}
-        for key, member in _iter_model_members(value):
+        for key, member in iter_model_members(value):
             if key in members:  # one of them would hide the other
                 raise Unencodable(f"{kind.__qualname__} holds two values under the key {shorten_value(key)}")
             members[key] = member
         return self._read_mapping(members)
 
 
-def _iter_model_members(model: Any) -> Iterator[tuple[object, object]]:
+def is_address_type(kind: type) -> bool:
+    """Tell whether *kind* is an address of `ipaddress` or pydantic, whose text is all that it is."""
+    return kind.__module__ in _TEXT_MODULES and getattr(sys.modules[kind.__module__], kind.__name__, None) is kind
+
+
+def iter_model_members(model: Any) -> Iterator[tuple[object, object]]:
     """Yield what a model holds: its fields, by the names of its schema, and its extra keys."""
     stored, kind = vars(model), type(model)
     by_alias = kind.model_config.get("validate_by_alias") is not False
     for name, item in kind.model_fields.items():
-        yield (find_model_key(item, name) or name if by_alias else name), stored[name]
+        if name in stored:  # a class may make an instance without all of its fields
+            yield (find_model_key(item, name) or name if by_alias else name), stored[name]
     yield from (model.__pydantic_extra__ or {}).items()
 
 

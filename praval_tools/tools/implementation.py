@@ -246,7 +246,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
                 Problem(path=mismatch.path, reason=mismatch.reason, given=_render_given_value(arguments, mismatch))
                 for mismatch in self.compiled.find_mismatches(arguments) or [first]
             ]
-            raise ToolArgumentsError(self.name, problems) from first
+            raise ToolArgumentsError(self.name, problems, quotes_classes=True) from first
         return BoundArguments(arguments, values, repairs)
 
     def coerce_arguments(
@@ -342,14 +342,6 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
         """
         filled = self.render_for_review(bound, names)
         return (_select_given(bound.arguments, filled) if self.runs_user_code else bound.arguments), filled
-
-    def read_defaults(self) -> Arguments:
-        """Return what the tool gets for each parameter that is left out, as far as that has a JSON form."""
-        if self.supplied_schema is not None:
-            return self._read_function_defaults() | self.validator.fill_defaults({})
-        parameters = (parameter for parameter in self.signature.parameters if parameter.kind == "normal")
-        defaults = {item.name: item.default for item in parameters if item.default is not NOTHING}
-        return self.compiled.read_arguments(defaults)
 
     def _read_function_defaults(self) -> Arguments:
         """Return, for a supplied schema, what the function itself fills in, as far as it has a JSON form."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 from uuid import UUID
@@ -13,7 +14,7 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from pydantic import AfterValidator, BaseModel, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, Field, RootModel, SecretStr, StringConstraints
 
 from praval_tools import ApprovalRequest, Ask, Deny, Secret, ToolCall, ToolRegistry
 from praval_tools.integrations.opentelemetry import Telemetry
@@ -38,6 +39,62 @@ class Cleaned:
     pin: Annotated[str, Secret] = attrs.field(converter=lambda text: text.replace("-", ""))
 
 
+class Wallet(BaseModel):
+    """Has a field that only its own code can read beside one that its type spells anew."""
+
+    account: Annotated[UUID, Secret]
+    password: SecretStr
+    opened: Annotated[str, AfterValidator(lambda _: object())] = ""
+
+
+class Sealed(BaseModel):
+    password: Annotated[SecretStr, AfterValidator(lambda value: SecretStr(value.get_secret_value().upper()))]
+
+
+class Half(BaseModel):
+    """Gets one of its members without all fields."""
+
+    account: Annotated[UUID, Secret]
+    other: Annotated[Stripped, AfterValidator(lambda _: Stripped.model_construct())] | None = None
+
+
+class Account(RootModel[Annotated[UUID, Secret]]):
+    pass
+
+
+def refuse_value(value: Any) -> Any:
+    raise ValueError(f"no such account: {value}")
+
+
+class RefusedModel(BaseModel):
+    account: Annotated[UUID, Secret, AfterValidator(refuse_value)]
+
+
+class RefusedText(BaseModel):
+    pin: Annotated[str, AfterValidator(str.upper), AfterValidator(refuse_value), Secret]
+
+
+@attrs.define
+class RefusedAttrs:
+    account: Annotated[UUID, Secret] = attrs.field(validator=lambda *args: refuse_value(args[2]))
+
+
+@dataclass
+class RefusedData:
+    token: UUID
+
+    def __post_init__(self) -> None:
+        refuse_value(self.token)
+
+
+REFUSED: dict[str, tuple[Any, Any]] = {
+    "pydantic": (RefusedModel, {"account": UPPER_ID}),
+    "pydantic text": (RefusedText, {"pin": "zq7xsecretvalue"}),
+    "attrs": (RefusedAttrs, {"account": UPPER_ID}),
+    "dataclass": (RefusedData, {"token": UPPER_ID}),
+    "list": (list[RefusedAttrs], [{"account": UPPER_ID}]),
+}
+
 KINDS: dict[str, tuple[Any, Any, Callable[[Any], str]]] = {
     "uuid": (Annotated[UUID, Secret], UPPER_ID, str),
     "path": (Annotated[Path, Secret], "/srv//keys/./of-the-bank", str),
@@ -48,6 +105,13 @@ KINDS: dict[str, tuple[Any, Any, Callable[[Any], str]]] = {
     "pydantic validator": (Reversed, {"pin": "zq7xsecretvalue"}, lambda value: value.pin),
     "attrs converter": (Cleaned, {"pin": "4929-1234-5678-9012"}, lambda value: value.pin),
     "name of a key": (dict[str, UUID], {"token": UPPER_ID}, lambda value: str(value["token"])),
+    "root model": (Account, UPPER_ID, lambda value: str(value.root)),
+    "span of time": (Annotated[timedelta, Secret], "P1DT2H", str),
+    "time of day": (Annotated[time, Secret], "03:04:05Z", str),
+    "representation": (Annotated[datetime, Secret], "2026-01-02T03:04:05Z", repr),
+    "beside others": (Wallet, {"account": UPPER_ID, "password": "open-sesame"}, lambda value: str(value.account)),
+    "of pydantic": (Sealed, {"password": "open-sesame"}, lambda value: value.password.get_secret_value()),
+    "half a model": (Half, {"account": UPPER_ID, "other": {"pin": "zq7xsecret"}}, lambda value: str(value.account)),
     "list": (list[Annotated[UUID, Secret]], [UPPER_ID], lambda value: str(value[0])),
 }
 EndCall = Callable[[str], str]
@@ -67,6 +131,9 @@ def raise_passing_quote(secret: str) -> str:
 
 ENDS: dict[str, EndCall] = {"result": return_quote, "error": raise_quote, "retry": raise_passing_quote}
 each_kind = pytest.mark.parametrize("kind", KINDS)
+each_kind_that_is_judged = pytest.mark.parametrize(
+    "kind", sorted(KINDS.keys() - {"beside others", "of pydantic", "half a model"})
+)
 
 
 def declare(registry: ToolRegistry, kind: str, end: EndCall) -> list[str]:
@@ -129,7 +196,7 @@ def find_spelling(arguments: dict[str, Any]) -> str:
     return shown
 
 
-@each_kind
+@each_kind_that_is_judged
 def test_reasons_of_policies_quote_none(kind: str) -> None:
     """Policies see what the tool will get, and their reasons may quote it."""
     with ToolRegistry(journal="memory") as registry:
@@ -147,7 +214,7 @@ def test_reasons_of_policies_quote_none(kind: str) -> None:
     assert seen[0] not in written
 
 
-@each_kind
+@each_kind_that_is_judged
 def test_answers_of_persons_quote_none(kind: str) -> None:
     exporter, telemetry = make_telemetry()
     with ToolRegistry(journal="memory", telemetry=telemetry) as registry:
@@ -179,3 +246,44 @@ def test_spans_quote_none(kind: str, end: str) -> None:
 
     assert spellings and "[secret " in written
     assert spellings[0] not in written
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_classes_that_refuse_values_quote_none(kind: str) -> None:
+    """Broken promise: the journal had what the class of a parameter said of a marked UUID before it refused it."""
+    hint, value = REFUSED[kind]
+    exporter, telemetry = make_telemetry()
+    with ToolRegistry(journal="memory", telemetry=telemetry) as registry:
+
+        def take(value: Any) -> str:
+            """Take."""
+            return "never"
+
+        take.__annotations__ |= {"value": hint}
+        registry.tool(owned_by="ann")(take)
+        refused = registry.execute(ToolCall("c", "take", {"value": value}, "ann"))
+        records, spans = read_journal(registry), read_spans(exporter)
+
+    assert "no such account" in str(refused.error)
+    for written in (records, spans):
+        assert "refused by its class" in written
+        assert "no such account" not in written
+
+
+def test_classes_without_secrets_are_quoted() -> None:
+    @attrs.define
+    class Order:
+        count: int = attrs.field(validator=lambda *args: refuse_value(args[2]))
+
+    with ToolRegistry(journal="memory") as registry:
+
+        def take(value: Any) -> str:
+            """Take."""
+            return "never"
+
+        take.__annotations__ |= {"value": Order}
+        registry.tool(owned_by="ann")(take)
+        registry.execute(ToolCall("c", "take", {"value": {"count": 3}}, "ann"))
+        written = read_journal(registry)
+
+    assert "no such account: 3" in written

@@ -9,6 +9,7 @@ from praval_tools.integrations.opentelemetry.instruments import Instruments
 from praval_tools.journal.redaction.redactor import RedactionPlan
 from praval_tools.journal.redaction.secret_search import NO_SECRETS
 from praval_tools.runs.call_plans import find_received_secrets
+from praval_tools.runs.call_records import find_arguments_error, hide_words_of_classes
 from praval_tools.runs.call_writer import encode_run_value, read_run_value
 from praval_tools.schema.json_values import replace_surrogates, replace_surrogates_in_json
 from praval_tools.tools.call import Outcome, ToolResult
@@ -59,7 +60,9 @@ class CallContent:
         if not self._instruments.record_results or result.replayed:
             return result
         if result.outcome is not Outcome.OK:
-            self._error = self._write(self._plan.redact_text(result.error or "", self._secrets))
+            error = find_arguments_error(result)
+            text = result.error if error is None else str(hide_words_of_classes(error, self._plan, self._secrets))
+            self._error = self._write(self._plan.redact_text(text or "", self._secrets))
         elif self._run is not None:
             try:
                 result, self._secrets = read_run_value(self._run, result, self._plan, self._secrets)

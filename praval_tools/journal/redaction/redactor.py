@@ -95,7 +95,7 @@ class Redactor:
             parameters: The JSON Schema of its arguments.
             result: The JSON Schema of its result.
             marks: More schemas of its arguments, which say what is secret in them.
-            defaults: What it gets where arguments are left out, as JSON.
+            defaults: What it gets where arguments are left out, as JSON, in all spellings.
         """
         schemas = [parameters, *marks]
         validated, unvalidated = (

@@ -9,7 +9,6 @@ from binascii import a2b_base64
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from datetime import datetime
 from typing import Final
 from urllib.parse import quote, quote_plus
 
@@ -201,9 +200,6 @@ def iter_secret_texts(value: PythonValue, parse: Callable[[str], PythonValue]) -
             with suppress(UnicodeDecodeError):  # bytes, which errors quote as they are
                 if decoded := _decode_base64(part).decode():
                     yield decoded
-            with suppress(ValueError):  # moments, which Python writes in two ways
-                moment = datetime.fromisoformat(part)
-                yield from (str(moment), moment.isoformat())
             if "=" in part:  # cookies, and the query of a URL
                 yield from (pair.partition("=")[2].strip() for pair in _PAIR_SEPARATOR.split(part))
             if (schemes := _AUTH_SCHEMES.match(part)) is not None:

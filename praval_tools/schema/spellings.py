@@ -1,0 +1,100 @@
+"""
+Reads Python values in order to search for them elsewhere: each in every spelling in which Python writes it.
+
+In contrast to `ValueReader`, which is for judges, this goes on past what only its own code could read.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import suppress
+from datetime import date, time
+from enum import Enum
+from functools import cache
+from typing import cast
+
+from praval_tools.schema.class_fields import get_fields, is_attrs_or_dataclass, is_named_tuple, is_pydantic_model
+from praval_tools.schema.encode import Encoder
+from praval_tools.schema.json_values import SCALAR_TYPES, to_key_text
+from praval_tools.schema.type_handler import EncodeHook
+from praval_tools.schema.type_hints import UnresolvedHintError
+from praval_tools.schema.type_lookup import get_type_handler, has_only_builtin_types
+from praval_tools.schema.value_reader import is_address_type, is_stored_field, iter_model_members
+
+
+def read_spellings(value: object) -> object:
+    """
+    Return *value* as JSON in which a value that JSON does not know, such as a time, is a list of its spellings.
+
+    Fields are read where they are stored. What can only be read by code of its class is null.
+
+    Raises:
+        RecursionError: It is nested too deeply, or inside itself.
+    """
+    kind = type(value)
+    if kind in SCALAR_TYPES:
+        return value
+    if issubclass(kind, Enum):
+        return read_spellings(object.__getattribute__(value, "_value_"))
+    if issubclass(kind, str):
+        return str.__str__(cast("str", value))
+    if getattr(kind, "__pydantic_root_model__", False):
+        return read_spellings(vars(value).get("root"))
+    if is_attrs_or_dataclass(kind) or is_named_tuple(kind) or is_pydantic_model(kind):
+        return _read_members(_iter_stored_members(value))
+    if issubclass(kind, dict):
+        return _read_members(dict.items(cast("dict[object, object]", value)))
+    for container in (list, tuple, set, frozenset):
+        if issubclass(kind, container):
+            return [read_spellings(item) for item in vars(container)["__iter__"](value)]
+    if issubclass(kind, _find_pydantic_secrets()):
+        return read_spellings(object.__getattribute__(value, "_secret_value"))
+    return list(_iter_leaf_spellings(value)) or None
+
+
+def _read_members(members: Iterable[tuple[object, object]]) -> dict[str, object]:
+    read: dict[str, object] = {}
+    for key, member in members:
+        spellings, item = read_spellings(key), read_spellings(member)
+        for text in map(to_key_text, spellings if isinstance(spellings, list) else [spellings]):
+            read[text] = [read[text], item] if text in read else item
+    return read
+
+
+def _iter_stored_members(value: object) -> Iterator[tuple[object, object]]:
+    """Yield what an instance of a class with fields stores, as far as it stores them all."""
+    kind = type(value)
+    if is_pydantic_model(kind):
+        yield from iter_model_members(value)
+        return
+    with suppress(UnresolvedHintError):  # no tool can take it either
+        for item in get_fields(kind):
+            if is_stored_field(kind, item):
+                with suppress(AttributeError):  # it was deleted
+                    yield item.key, object.__getattribute__(value, item.attribute)
+
+
+def _iter_leaf_spellings(value: object) -> Iterator[object]:
+    kind = type(value)
+    if is_address_type(kind):
+        yield str(value)
+    elif has_only_builtin_types(kind):
+        with suppress(Exception):  # the seam to parts of it that are not Python's own, such as a time zone
+            yield _get_encode_hook(cast("Hashable", kind))(value)
+            if kind is not bytes:
+                yield from (str(value), repr(value))
+            if isinstance(value, date | time):  # with `+00:00` where JSON has `Z`
+                yield value.isoformat()
+
+
+@cache
+def _get_encode_hook(kind: type) -> EncodeHook:
+    """Return what writes one of Python's own types as JSON."""
+    return get_type_handler(kind).make_encode_hook(kind, Encoder())
+
+
+def _find_pydantic_secrets() -> tuple[type, ...]:
+    """Return the classes of pydantic that hide one value; pydantic is never imported for the question."""
+    pydantic = sys.modules.get("pydantic")
+    return () if pydantic is None else (pydantic.SecretStr, pydantic.SecretBytes, pydantic.Secret)

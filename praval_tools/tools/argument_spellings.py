@@ -1,0 +1,28 @@
+"""Reads what a tool gets in every spelling in which Python writes it, in order to search for it elsewhere."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from praval_tools.schema.spellings import read_spellings
+from praval_tools.schema.type_hints import NOTHING
+from praval_tools.tools.compiled import Arguments
+from praval_tools.tools.frames import activate_tool_frame
+from praval_tools.tools.implementation import ToolImplementation
+
+
+def read_argument_spellings(implementation: ToolImplementation, values: Arguments) -> Arguments:
+    """Return values of parameters in every spelling; what cannot be read is left out."""
+    read: Arguments = {}
+    for name, value in values.items():
+        with suppress(Exception), activate_tool_frame(implementation.name):  # the seam to whatever classes hold
+            read[name] = read_spellings(value)
+    return read
+
+
+def read_default_spellings(implementation: ToolImplementation) -> Arguments:
+    """Return the spellings of what the tool gets for each parameter that is left out."""
+    parameters = (parameter for parameter in implementation.signature.parameters if parameter.kind == "normal")
+    defaults = {item.name: item.default for item in parameters if item.default is not NOTHING}
+    read = read_argument_spellings(implementation, defaults)
+    return read if implementation.supplied_schema is None else read | implementation.validator.fill_defaults({})
