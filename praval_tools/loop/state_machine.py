@@ -162,6 +162,8 @@ class LoopStateMachine:
                 for result, call in zip(results, reply.calls, strict=True)
             ]
             self._messages += self._options.model_format.results(answers)
+            if self._model_log is not None:
+                self._model_log.add_results(reply.calls, results)
             ends = (result for result in results if result.success and result.name == self._options.answer_tool)
             answer = next(ends, None)
             if answer is not None:

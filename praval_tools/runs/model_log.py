@@ -7,6 +7,7 @@ import re
 import warnings
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from praval_tools.access.records import Principal
@@ -23,6 +24,7 @@ from praval_tools.runs.open_run import OpenRun, current_run
 from praval_tools.runs.recorded_results import build_replayed_result
 from praval_tools.runs.recorder import Recorder
 from praval_tools.tools.call import ToolCall, ToolResult
+from praval_tools.tools.frames import activate_tool_frame
 
 _PLAIN_ID: Final = re.compile(r"[\x21-\x7e]{1,80}")
 
@@ -50,7 +52,7 @@ class ModelLog:
         self._parent_id = find_parent_id(recorder.runtime, run, None)
         self._agent, self._chain, self._principal = principal.agent, principal.chain, principal.delegation_digest
         self._clock, self._store = recorder.runtime.clock, recorder.store
-        self._redactor = recorder.redactor
+        self._redactor, self._secrets = recorder.redactor, NO_SECRETS
         self._replies: dict[int, ModelReplied] = {}
         self._first_ids: dict[tuple[int, str], str] = {}
         self.loop_id = ""
@@ -87,7 +89,7 @@ class ModelLog:
             last = self._require_last_loop(unused)
             self._load_loop(last)
             return last.input, None
-        clean, _ = self._redactor.redact(prompt)
+        clean, self._secrets = self._redactor.redact(prompt)
         digest = compute_digest(clean)  # of the prompt itself, secrets in it could be guessed
         match = next((loop for loop in unused if loop.digest == digest), None)
         if match is not None:
@@ -158,18 +160,18 @@ class ModelLog:
         self, step: int, reply: dict[str, Any], calls: Sequence[ToolCall], latency_ms: float
     ) -> Item:
         """
-        Return what is written of a reply, without secrets, including those that the schemas of the tools mark.
+        Return what is written of a reply, without its secrets and those of the conversation up to it.
 
         A secret that is too short to be searched for is replaced only in the arguments, whose place in the provider's
         messages is unknown. The messages are then left out, and rebuilt from text and calls when the reply is read.
         """
         reply = to_journal_json(reply)
-        secrets, clean_calls, has_short_secrets = NO_SECRETS, [], False
+        clean_calls, has_short_secrets = [], False
         for call, call_json in zip(calls, reply["calls"], strict=True):
             plan = self._recorder.plans.get_redaction_plan_of(call)
             arguments = call_records.parse_call_arguments(call_json["arguments"])
             clean, markers = plan.redact_arguments(arguments, is_validated=False)
-            secrets |= markers
+            self._secrets |= markers
             has_short_secrets = has_short_secrets or any(
                 markers.get_marker(text) is None
                 for value in _iter_hidden_values(arguments, clean)
@@ -177,7 +179,7 @@ class ModelLog:
             )
             clean_calls.append(call_json if clean is arguments else {**call_json, "arguments": clean})
         shown = {**reply, "calls": clean_calls, **({"messages": []} if has_short_secrets else {})}
-        clean, _ = self._redactor.redact(shown, secrets)
+        clean, self._secrets = self._redactor.redact(shown, self._secrets)
         event = ModelReplied(
             id=self._clock.new_id(), time=self._clock.now(), process=get_process_name(), run_id=self.run_id,
             agent=self._agent, loop_id=self.loop_id, step=step, reply=clean, masked=clean["calls"] != reply["calls"],
@@ -185,6 +187,14 @@ class ModelLog:
         )  # fmt: skip
         self._add_reply(event)
         return self._build_item(event)
+
+    def add_results(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> None:
+        """Have the secrets in results that the model is shown hidden in its later replies."""
+        for call, result in zip(calls, results, strict=True):
+            if result.success:
+                plan = self._recorder.plans.get_redaction_plan_of(call)
+                with suppress(Exception), activate_tool_frame(result.name):  # classes of results have code of their own
+                    self._secrets = plan.find_result_secrets(result.result, self._secrets)
 
     def is_masked(self, step: int) -> bool:
         """Tell whether secrets are missing from the recorded calls of a step."""

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -237,6 +238,39 @@ class TestJournal:
                 EventType.MODEL_REPLIED] == kinds  # fmt: skip
         assert ("ann", "fake", "Go.") == (began.agent, began.model, began.input["messages"][0]["content"])
         assert (2, "One.", began.id) == (answered.step, answered.reply["text"], answered.loop_id)
+
+    @pytest.mark.parametrize(
+        ("prompt", "arguments", "secret"),
+        [
+            ("Go.", {"word": "open-sesame"}, "open-sesame"),
+            ("Go.", {"password": "open-sesame"}, "open-sesame"),
+            ("Use password=open-sesame.", {}, "open-sesame"),
+            ("Go.", {}, "tok-of-the-result"),
+            ("Go.", {}, "marked-in-the-result"),
+        ],
+        ids=["mark", "name", "prompt", "name in a result", "mark in a result"],
+    )
+    def test_later_replies_quote_no_secrets(self, prompt: str, arguments: dict[str, str], secret: str) -> None:
+        """Broken promise: what a model wrote of the secrets of an earlier call stood in its recorded reply."""
+
+        @dataclass
+        class Session:
+            token: str
+            key: Annotated[str, Secret]
+
+        with ToolRegistry(journal="memory") as registry:
+
+            @registry.tool("open", shared=True)
+            def open_session(word: Annotated[str, Secret] = "", password: str = "") -> Session:
+                """Open."""
+                return Session("tok-of-the-result", "marked-in-the-result")
+
+            model = fake_model(("open", arguments), f"I have {secret} now.")
+            result = ToolLoop(registry.agent("ann"), model).run(prompt, "r")
+            written = [str(event) for event in registry.journal.events(type="model_replied")]
+
+        assert secret in result.text
+        assert "I have [secret " in written[-1] and secret not in "".join(written)
 
     def test_secrets_are_not_in_it_and_the_tool_gets_them(self, tmp_path: Path, run: Run) -> None:
         """

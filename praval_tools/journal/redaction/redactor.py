@@ -47,6 +47,7 @@ from praval_tools.journal.redaction.secret_tree import (
     join_nodes,
 )
 from praval_tools.schema.json_values import reject_constant, to_canonical_json, to_compact_json
+from praval_tools.schema.secret_marks import iter_marked_values
 from praval_tools.tools.value_codec import OpaqueValue, PythonValue, is_plain_json, normalize_value, pack_value
 
 _DIGEST_DOMAIN: Final = b"praval-tools/redaction/1\0"
@@ -406,6 +407,11 @@ class RedactionPlan:
         if self._is_result_textless and not secrets:
             return result
         return self._redactor.redact(result, secrets, self._result_nodes)[0]
+
+    def find_result_secrets(self, result: PythonValue, secrets: SecretMarkers) -> SecretMarkers:
+        """Return *secrets* with those of a result as its tool returned it."""
+        secrets = self.mark_secrets(iter_marked_values(result), secrets)
+        return self._redactor.redact(result, secrets, self._result_nodes)[1]
 
     def redact_text(self, text: str, secrets: SecretMarkers = NO_SECRETS) -> str:
         """Return a message without secrets, and without parts of those that were passed to the call."""
