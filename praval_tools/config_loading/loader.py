@@ -13,7 +13,6 @@ from praval_tools.config_loading.declarations import Declarations, Located
 from praval_tools.config_loading.functions import find_function_problems
 from praval_tools.config_loading.references import find_names_beside
 from praval_tools.config_loading.source import ConfigurationSource, Reading, find_source, read_configuration
-from praval_tools.config_loading.watcher import watch_files
 from praval_tools.errors import ConfigError, ToolError
 from praval_tools.registry.registry import ToolRegistry
 
@@ -47,8 +46,8 @@ def configure_registry(
     else:
         source = known
         source.refresh()
-    if watch and not source.is_watched:
-        source.set_watcher(watch_files(source))
+    if watch:
+        source.watch()
     return source
 
 
@@ -75,7 +74,7 @@ def build_registry(
             source = ConfigurationSource(registry, paths, has_journal=open_journal)
             source.load(reading)
         if watch:
-            source.set_watcher(watch_files(source))
+            source.watch()
     except BaseException:
         registry.close()
         raise

@@ -32,6 +32,7 @@ from praval_tools.config_loading.plugins_in_force import ConfiguredPlugins
 from praval_tools.config_loading.references import find_unknown_agents, find_unknown_categories, find_unknown_tools
 from praval_tools.config_loading.services import read_services
 from praval_tools.config_loading.settings import RegistrySettings
+from praval_tools.config_loading.watcher import watch_files
 from praval_tools.errors import (
     ConfigError,
     ConfigProblem,
@@ -159,11 +160,6 @@ class ConfigurationSource:
         return tuple(document.signature for document in self._declarations.documents if document.signature is not None)
 
     @property
-    def is_watched(self) -> bool:
-        """Whether the files are watched."""
-        return self._stop_watching is not None
-
-    @property
     def tools(self) -> list[str]:
         """The names of the tools that it has brought, those of its servers not counted."""
         return list(self._in_force.tools)
@@ -217,14 +213,28 @@ class ConfigurationSource:
         return problems
 
     def close(self) -> None:
-        """Stop watching the files; what they brought stays."""
+        """
+        Stop watching the files; what they brought stays.
+
+        For the operator.
+        """
+        require_operator(resolve_actor(None, "close a configuration"), "close a configuration")
         stop, self._stop_watching = self._stop_watching, None
         if stop is not None:
             stop()
 
-    def set_watcher(self, stop: Callable[[], None]) -> None:
-        """Have *stop* called when the source or its registry is closed."""
-        self._stop_watching = stop
+    def watch(self) -> None:
+        """
+        Watch the files until the source or its registry is closed: after each change they are loaded again.
+
+        For the operator.
+
+        Raises:
+            MissingExtraError: watchfiles is not installed.
+        """
+        require_operator(resolve_actor(None, "watch a configuration"), "watch a configuration")
+        if self._stop_watching is None:
+            self._stop_watching = watch_files(self)
 
     def find_unknown_names(self) -> Iterator[ConfigProblem]:
         """Yield a problem for each name of a tool, an agent or a category that nothing has; see `references`."""

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from praval_tools.config.files import FileSignature, read_signature
-from praval_tools.config_loading.source import ConfigurationSource
 from praval_tools.errors import MissingExtraError, RegistryClosedError
+
+if TYPE_CHECKING:
+    from praval_tools.config_loading.source import ConfigurationSource
 
 _STEP_MILLISECONDS: Final = 50
 _DEBOUNCE_MILLISECONDS: Final = 2_000

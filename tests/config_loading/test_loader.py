@@ -219,6 +219,27 @@ grants:
             Agent("mallory", registry=registry).call("widen")
         assert [widen] == registry.list_all_tools()
 
+    @pytest.mark.parametrize("method", ["load", "refresh", "watch", "close"])
+    def test_methods_that_change_anything_are_the_operators(self, folder: Path, method: str) -> None:
+        """Broken promise: a function that an agent gave a source to call at its end ran as the operator."""
+        registry = ToolRegistry()
+        source = registry.configure_from(write(folder, TOOLS))
+        names = {name for name in dir(source) if not name.startswith("_") and callable(getattr(source, name))}
+        arguments = [read_configuration(source.files)] if method == "load" else []
+
+        @registry.tool("widen", shared=True)
+        def widen() -> None:
+            """Change it."""
+            getattr(source, method)(*arguments)
+
+        assert {"load", "refresh", "watch", "close"} == names - {
+            "accept", "list_problems", "find_unknown_names", "list_unread_sources"
+        }  # fmt: skip
+        with pytest.raises(
+            ToolExecutionError, match=f"'mallory' may not {'load' if method == 'refresh' else method} a"
+        ):
+            Agent("mallory", registry=registry).call("widen")
+
 
 class TestSettings:
     def test_execution_and_limits(self, folder: Path) -> None:
