@@ -337,8 +337,7 @@ class RedactionPlan:
         self.parameter_nodes, self.unvalidated_nodes, self._result_nodes = (parameters,), (unvalidated,), (result,)
         self._are_arguments_textless, self._is_result_textless = parameters.textless, result.textless
         self._textless_names = {name for name, member in parameters.members.items() if member.textless}
-        self.has_secret_parameters = any(node.contains_secrets for node in unvalidated.closure)
-        """Whether the schema or a name says that something in the arguments is secret."""
+        self.has_secret_parameters = any(node.contains_secrets for node in unvalidated.closure)  # by schema or names
         self.default_secrets = NO_SECRETS
         """What a tool may quote that was given no arguments."""
 
@@ -410,8 +409,8 @@ class RedactionPlan:
 
     def find_result_secrets(self, result: PythonValue, secrets: SecretMarkers) -> SecretMarkers:
         """Return *secrets* with those of a result as its tool returned it."""
-        secrets = self.mark_secrets(iter_marked_values(result), secrets)
-        return self._redactor.redact(result, secrets, self._result_nodes)[1]
+        marked = self.mark_secrets(iter_marked_values(result), secrets)
+        return self._redactor.redact(result, marked, self._result_nodes)[1]
 
     def redact_text(self, text: str, secrets: SecretMarkers = NO_SECRETS) -> str:
         """Return a message without secrets, and without parts of those that were passed to the call."""
