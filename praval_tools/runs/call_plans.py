@@ -23,12 +23,11 @@ from praval_tools.execution.fast_path import FastFunction, build_fast_function, 
 from praval_tools.execution.pipeline import coerce_arguments
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.redaction.redactor import RedactionPlan, Redactor
-from praval_tools.journal.redaction.secret_search import SecretMarkers
 from praval_tools.names import find_similar_names
 from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
 from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.schema.secret_marks import has_secret_schema
-from praval_tools.tools.argument_spellings import read_argument_spellings, read_default_spellings
+from praval_tools.tools.argument_spellings import read_default_spellings
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.compiled import Arguments
 from praval_tools.tools.frames import activate_tool_frame
@@ -104,24 +103,6 @@ class CallPlan(msgspec.Struct, frozen=True, eq=False):
             self.runtime, call, path.principal, tool, BoundArguments(arguments, values), path.resolution,
             path.resolution.paths[0], path.state, make_frame(path.scope, arguments, call), fast_function=fast_function,
         )  # fmt: skip
-
-
-def find_received_secrets(
-    plan: RedactionPlan, implementation: ToolImplementation, bound: BoundArguments, secrets: SecretMarkers
-) -> SecretMarkers:
-    """
-    Return *secrets* with those of the values that a tool gets: a type or class may spell them anew.
-
-    Args:
-        plan: What is secret in the call.
-        implementation: What is about to run.
-        bound: Its arguments.
-        secrets: Those of the arguments as they were given.
-    """
-    if not secrets and not plan.has_secret_parameters:
-        return secrets
-    received = {name: value for name, value in bound.values.items() if value is not bound.arguments.get(name, MISS)}
-    return plan.redact_arguments(read_argument_spellings(implementation, received), secrets)[1]
 
 
 class CallPlans:

@@ -11,6 +11,7 @@ import msgspec
 
 from praval_tools.clock import Clock
 from praval_tools.errors import ToolArgumentsError
+from praval_tools.execution.call_progress import CallProgress
 from praval_tools.execution.effects import RunTool
 from praval_tools.execution.failures import find_builtin_base
 from praval_tools.journal.codec import EVENT_VERSION, to_json
@@ -30,7 +31,8 @@ from praval_tools.journal.redaction.secret_search import NO_SECRETS, SecretMarke
 from praval_tools.journal.replay import ReplayQuery
 from praval_tools.journal.storage.protocol import Record
 from praval_tools.names import has_type, shorten_repr
-from praval_tools.runs.call_plans import CallPlan, find_received_secrets
+from praval_tools.runs.call_plans import CallPlan
+from praval_tools.runs.call_secrets import find_judged_secrets, find_received_secrets
 from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
 from praval_tools.schema.json_values import is_utf8_encodable
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
@@ -200,6 +202,10 @@ class CallRecordBuilder(msgspec.Struct):
     def add_received_secrets(self, implementation: ToolImplementation, bound: BoundArguments) -> None:
         """Replace the secrets of what the tool gets of its arguments, however it is spelled, in all later records."""
         self.secrets = find_received_secrets(self.plan.redaction_plan, implementation, bound, self.secrets)
+
+    def add_judged_secrets(self, progress: CallProgress) -> None:
+        """Replace the secrets of arguments with which the function was not entered in all later records."""
+        self.secrets = find_judged_secrets(self.plan.redaction_plan, progress, self.secrets)
 
     @property
     def has_exact_names(self) -> bool:

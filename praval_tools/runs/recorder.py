@@ -145,7 +145,7 @@ class Recorder:
             try:
                 step = steps.send(answer)
             except StopIteration as end:
-                _add_judged_secrets(progress, write_state.builder)
+                write_state.builder.add_judged_secrets(progress)
                 return end.value  # type: ignore[no-any-return]
             except BaseException as error:  # the registry was closed after the start was written
                 if write_state.start_written and (run := write_state.last_execution) is not None:
@@ -159,7 +159,7 @@ class Recorder:
                 if write_state.is_approval_lost:
                     progress.approval, write_state.is_approval_lost = None, False
             elif isinstance(step, RequestApproval):
-                _add_judged_secrets(progress, write_state.builder)
+                write_state.builder.add_judged_secrets(progress)
                 answer = yield from self.approvals.request_approval(write_state, step)
             else:
                 answer = yield step
@@ -200,14 +200,6 @@ class Recorder:
         except JournalError:  # raised again where the refusal is written
             return False
         return True
-
-
-def _add_judged_secrets(progress: CallProgress, builder: CallRecordBuilder) -> None:
-    """Replace the secrets of arguments with which the function was not entered yet; refusals may quote them."""
-    if (judged := progress.judged_arguments) is not None:
-        implementation, _, bound = judged
-        builder.add_secrets(bound.arguments)
-        builder.add_received_secrets(implementation, bound)
 
 
 def _build_idempotency_key(run_id: str, call_id: str | None) -> str:

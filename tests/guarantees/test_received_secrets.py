@@ -1,4 +1,6 @@
-"""A secret that its type or class spells anew is hidden in that spelling, too, in the journal and in spans."""
+"""A secret that its type or class spells in another way is hidden in that spelling, too: in the journal, in spans."""
+
+# Tests of: runs/call_secrets
 
 from __future__ import annotations
 
@@ -216,6 +218,7 @@ def test_reasons_of_policies_quote_none(kind: str) -> None:
 
 @each_kind_that_is_judged
 def test_answers_of_persons_quote_none(kind: str) -> None:
+    """Approvers see what the tool will get, and their answers may quote it, also in spans."""
     exporter, telemetry = make_telemetry()
     with ToolRegistry(journal="memory", telemetry=telemetry) as registry:
         spellings, seen = declare(registry, kind, return_quote), list[str]()
@@ -238,6 +241,7 @@ def test_answers_of_persons_quote_none(kind: str) -> None:
 @each_kind
 @pytest.mark.parametrize("end", ENDS)
 def test_spans_quote_none(kind: str, end: str) -> None:
+    """A span that records arguments and results has the values of the journal, and hides the same."""
     exporter, telemetry = make_telemetry()
     with ToolRegistry(telemetry=telemetry, retry_wait=0) as registry:
         spellings = declare(registry, kind, ENDS[end])

@@ -8,8 +8,8 @@ from praval_tools.integrations.opentelemetry.attributes import Attributes, drop_
 from praval_tools.integrations.opentelemetry.instruments import Instruments
 from praval_tools.journal.redaction.redactor import RedactionPlan
 from praval_tools.journal.redaction.secret_search import NO_SECRETS
-from praval_tools.runs.call_plans import find_received_secrets
 from praval_tools.runs.call_records import find_arguments_error, hide_words_of_classes
+from praval_tools.runs.call_secrets import find_judged_secrets, find_received_secrets
 from praval_tools.runs.call_writer import encode_run_value, read_run_value
 from praval_tools.schema.json_values import replace_surrogates, replace_surrogates_in_json
 from praval_tools.tools.call import Outcome, ToolResult
@@ -42,10 +42,7 @@ class CallContent:
 
     def read_judged(self, progress: CallProgress) -> None:
         """Read the secrets of the arguments that are judged, which an approval or a refusal may quote."""
-        if (judged := progress.judged_arguments) is not None:
-            implementation, _, bound = judged
-            self._secrets = self._plan.redact_arguments(bound.arguments, self._secrets)[1]
-            self._secrets = find_received_secrets(self._plan, implementation, bound, self._secrets)
+        self._secrets = find_judged_secrets(self._plan, progress, self._secrets)
 
     def read_call(self, progress: CallProgress) -> None:
         """Read the arguments as they were given, unless the function was entered with what they became."""

@@ -1,0 +1,40 @@
+"""Finds the secrets in the arguments of one call, in every spelling that its records and its span may quote."""
+
+from __future__ import annotations
+
+from praval_tools.execution.call_progress import CallProgress
+from praval_tools.journal.redaction.redactor import RedactionPlan
+from praval_tools.journal.redaction.secret_search import SecretMarkers
+from praval_tools.tools.argument_spellings import read_argument_spellings
+from praval_tools.tools.implementation import MISS, BoundArguments, ToolImplementation
+
+
+def find_received_secrets(
+    plan: RedactionPlan, implementation: ToolImplementation, bound: BoundArguments, secrets: SecretMarkers
+) -> SecretMarkers:
+    """
+    Return *secrets* with those of the values that a tool gets: a type or class may spell them in another way.
+
+    Args:
+        plan: What is secret in the call.
+        implementation: The tool's.
+        bound: Its arguments.
+        secrets: Those of the arguments as they were given.
+    """
+    if not secrets and not plan.has_secret_parameters:
+        return secrets
+    received = {name: value for name, value in bound.values.items() if value is not bound.arguments.get(name, MISS)}
+    return plan.redact_arguments(read_argument_spellings(implementation, received), secrets)[1]
+
+
+def find_judged_secrets(plan: RedactionPlan, progress: CallProgress, secrets: SecretMarkers) -> SecretMarkers:
+    """
+    Return *secrets* with those of the arguments of a call whose function has not been entered, in all spellings.
+
+    Policies and approvers saw them, so that a refusal or an answer may quote them.
+    """
+    if progress.judged_arguments is None:
+        return secrets
+    implementation, _, bound = progress.judged_arguments
+    secrets = plan.redact_arguments(bound.arguments, secrets)[1]
+    return find_received_secrets(plan, implementation, bound, secrets)
