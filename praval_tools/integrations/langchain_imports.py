@@ -22,7 +22,7 @@ from praval_tools.integrations.foreign_text import repair_name
 from praval_tools.names import shorten_repr
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.registry import ToolRegistry
-from praval_tools.schema.schema_tree import JsonSchema, map_subschemas
+from praval_tools.schema.schema_tree import close_object_schemas
 from praval_tools.tools.content import Content
 from praval_tools.tools.source import Source
 from praval_tools.tools.tool import AnyTool, Tool
@@ -94,14 +94,9 @@ def _read_schema(tool: BaseTool) -> WireObject:
     """
     schema = tool.tool_call_schema
     if not isinstance(schema, dict):
-        schema = _close_objects(schema.model_json_schema() if issubclass(schema, BaseModel) else schema.schema())
+        schema = schema.model_json_schema() if issubclass(schema, BaseModel) else schema.schema()
+        schema = close_object_schemas(schema, keeps_open=False)
     return {key: value for key, value in schema.items() if key not in ("title", "description")}
-
-
-def _close_objects(schema: JsonSchema) -> JsonSchema:
-    """Return *schema* with each object closed that names its properties."""
-    closed = map_subschemas(schema, lambda part: _close_objects(part) if isinstance(part, dict) else part)
-    return closed | {"additionalProperties": False} if isinstance(closed.get("properties"), dict) else closed
 
 
 def _list_injected(tool: BaseTool) -> set[str]:

@@ -38,17 +38,21 @@ def map_subschemas(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> J
     return changed
 
 
-def close_object_schemas(node: object) -> Any:
+def close_object_schemas(node: object, *, keeps_open: bool = True) -> Any:
     """
-    Return *node*, a schema, with objects closed that do not mention other properties.
+    Return *node*, a schema, with objects closed that name their properties, at any depth.
 
-    Pydantic drops these silently, or reads them as others, by its aliases.
+    Pydantic drops other properties silently, or reads them as properties that it knows, by its aliases.
+
+    Args:
+        node: The schema.
+        keeps_open: Objects that say which other properties they take stay as they are.
     """
     if not isinstance(node, dict):
         return node
-    closed = map_subschemas(node, close_object_schemas)
-    if closed.get("type") == "object" and isinstance(closed.get("properties"), dict):
-        closed.setdefault("additionalProperties", False)
+    closed = map_subschemas(node, lambda part: close_object_schemas(part, keeps_open=keeps_open))
+    if isinstance(closed.get("properties"), dict) and not (keeps_open and "additionalProperties" in closed):
+        closed["additionalProperties"] = False
     return closed
 
 
