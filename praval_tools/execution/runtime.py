@@ -76,7 +76,7 @@ def _find_broker_problem(url: object) -> str | None:
 
 
 class RegistryOptions(msgspec.Struct, frozen=True):
-    """The options of a registry for all its calls; `timeout` in seconds."""
+    """The options of a registry for all its calls; `timeout` in seconds, `secrets` besides the usual names of keys."""
 
     strict_arguments: bool = False
     timeout: float | None = 30

@@ -71,7 +71,6 @@ class JournalAttachment:
                 stats=self.stats,
                 durability=self._durability,
                 errors=self._errors,
-                secrets=self._runtime.options.secrets,
             )
         old, self._registry_journal = self._registry_journal, None
         if old is not None:
@@ -111,8 +110,7 @@ class JournalAttachment:
         if self._registry_journal is not None:
             return self._registry_journal.recorder.plans
         if self._own_call_plans is None:
-            make_call_plans = load("praval_tools.runs.registry_journal").make_call_plans
-            self._own_call_plans = make_call_plans(self._runtime, self._runtime.options.secrets)
+            self._own_call_plans = load("praval_tools.runs.registry_journal").make_call_plans(self._runtime)
         return self._own_call_plans
 
     def create_run(self, run_id: str, match: MatchMode, *, strict: bool, strict_fingerprint: bool) -> Run:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from praval_tools.errors import ToolUsageError
@@ -33,7 +32,6 @@ class RegistryJournal:
         location: A path, a URL, or a store, which then its creator closes.
         durability: `full`: every result is durable before it is returned; `intent`: nobody waits for that.
         errors: `raise`, or `continue`: go on, with a warning, where the store fails.
-        secrets: Names of keys whose values are secret, in addition to the usual ones.
         stats: Counts the calls.
     """
 
@@ -44,7 +42,6 @@ class RegistryJournal:
         *,
         durability: str,
         errors: str,
-        secrets: Iterable[str],
         stats: UsageStats,
     ) -> None:
         self._owns_store = isinstance(location, str | Path)
@@ -55,7 +52,7 @@ class RegistryJournal:
         try:
             lenient = errors == "continue"
             key = load_store_key(store)
-            redactor = Redactor((*DEFAULT_SECRET_NAMES, *secrets), key=key)
+            redactor = Redactor((*DEFAULT_SECRET_NAMES, *runtime.options.secrets), key=key)
             self.journal = Journal(store, redactor, runtime.clock)
             self.recorder = Recorder(
                 runtime,
@@ -108,9 +105,9 @@ class RegistryJournal:
             self._store.close()
 
 
-def make_call_plans(runtime: Runtime, secrets: Iterable[str]) -> CallPlans:
-    """Return what is secret in the calls of a registry that has no journal; *secrets* as for `RegistryJournal`."""
-    return CallPlans(runtime, Redactor((*DEFAULT_SECRET_NAMES, *secrets), key=load_key(None)))
+def make_call_plans(runtime: Runtime) -> CallPlans:
+    """Return what is secret in the calls of a registry that has no journal."""
+    return CallPlans(runtime, Redactor((*DEFAULT_SECRET_NAMES, *runtime.options.secrets), key=load_key(None)))
 
 
 class CallCounter:
