@@ -49,7 +49,7 @@ from praval_tools.cli.repeated_call import (
 )
 from praval_tools.errors import UnknownToolError
 from praval_tools.names import find_similar_names
-from praval_tools.report.remedies import CommandLine
+from praval_tools.report.command_line import CommandLine
 from praval_tools.schema.json_input import MAX_BYTES, MalformedArgumentsError, parse_arguments
 from praval_tools.tools.call import encode_value
 from praval_tools.tools.tool import AnyTool
@@ -134,19 +134,19 @@ def why_command(ctx: click.Context, *, agent: str, tool: str, words: tuple[str, 
     decision = registry.explain(agent, tool, parse_words(words, registry.get_tool(tool)) if words else None)
     if decision.rule == ToolArgumentsError.code:
         raise UsageError(decision.reason)
-    commands = find_command_line(ctx)
+    command_line = find_command_line(ctx)
     if as_json:
-        print_json(_decision_to_json(decision, commands))
+        print_json(_decision_to_json(decision, command_line))
     else:
         console = make_console()
-        table = _build_rules_table(decision, commands, console.width)
-        print_parts(console, _render_verdict(decision, commands), "", table)
+        table = _build_rules_table(decision, command_line, console.width)
+        print_parts(console, _render_verdict(decision, command_line), "", table)
     if decision.rule == "unknown":
         ctx.exit(EXIT_USAGE)
     ctx.exit(EXIT_OK if decision.allowed else EXIT_REFUSED)
 
 
-def _render_verdict(decision: Decision, commands: CommandLine) -> Text:
+def _render_verdict(decision: Decision, command_line: CommandLine) -> Text:
     """Return the decision in one or two lines: who, what, why, and what would change it."""
     verdict = Text("allowed", "bold green") if decision.allowed else Text(decision.outcome, "bold red")
     agent, tool = to_cell(decision.agent or "nobody", "bold"), to_cell(decision.tool, "bold")
@@ -155,18 +155,18 @@ def _render_verdict(decision: Decision, commands: CommandLine) -> Text:
         text.append_text(Text.assemble(" (", build_rule_cell(decision.rule, True), ")"))
     if decision.reason:
         text.append(f"\n{sanitize_text(decision.reason)}")
-    if remedy := commands.format_remedy(decision):
+    if remedy := command_line.format_remedy(decision):
         text.append(f"\nTo change it: {sanitize_text(remedy)}", style="dim")
     return unwrap(text)
 
 
-def _build_rules_table(decision: Decision, commands: CommandLine, width: int) -> Table:
+def _build_rules_table(decision: Decision, command_line: CommandLine, width: int) -> Table:
     """Return every rule that was tried; what would change its answer is a column, or a line where there is no room."""
     is_wide = width >= _MIN_WIDE_WIDTH
     rows = []
     for number, tried in enumerate(decision.tried, start=1):
         rule, holds, because = build_tried_cells(tried, decision)
-        change = to_cell(commands.get_useful_change(tried), "dim")
+        change = to_cell(command_line.get_useful_change(tried), "dim")
         if not is_wide and change.plain:
             because = Text.assemble(because, "\n", ("-> ", "dim"), change)
         rows.append((Text(str(number), style="dim"), rule, holds, because, change)[: 5 if is_wide else 4])
@@ -174,13 +174,13 @@ def _build_rules_table(decision: Decision, commands: CommandLine, width: int) ->
     return build_grid(titles, rows, unwrapped_columns=(0, 1, 2))
 
 
-def _decision_to_json(decision: Decision, commands: CommandLine) -> JsonObject:
+def _decision_to_json(decision: Decision, command_line: CommandLine) -> JsonObject:
     names = ("agent", "tool", "allowed", "outcome", "rule", "reason")
     tried = [
-        {"rule": rule.rule, "holds": rule.holds, "why": rule.why, "change": commands.rewrite(rule.change)}
+        {"rule": rule.rule, "holds": rule.holds, "why": rule.why, "change": command_line.rewrite(rule.change)}
         for rule in decision.tried
     ]
-    texts = {"remedy": commands.format_remedy(decision), "tried": tried}
+    texts = {"remedy": command_line.format_remedy(decision), "tried": tried}
     return {name: getattr(decision, name) for name in names} | texts
 
 
@@ -231,7 +231,7 @@ def call_command(
             _print_failure(result, registry, find_command_line(ctx))
             for purpose, command in commands:
                 text = f"{purpose}: {command}" if command else f"{purpose}."
-                print_message(unwrap(Text(sanitize_text(text), "dim")))
+                print_message(unwrap(to_cell(text, "dim")))
     ctx.exit(_get_exit_code(result))
 
 
@@ -241,7 +241,7 @@ def _print_value(content: object, text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-def _print_failure(result: ToolResult, registry: ToolRegistry, line: CommandLine) -> None:
+def _print_failure(result: ToolResult, registry: ToolRegistry, command_line: CommandLine) -> None:
     """Print what went wrong; of a refusal also what no model reads: owner, remedy, names of other agents' tools."""
     kind = f" ({result.error_type})" if result.outcome is Outcome.TOOL_ERROR and result.error_type else ""
     text, remedy = result.error or "", ""
@@ -250,7 +250,7 @@ def _print_failure(result: ToolResult, registry: ToolRegistry, line: CommandLine
         text = str(UnknownToolError(result.name, find_similar_names(result.name, registry.state.tools)))
     if result.outcome in _REFUSED_OUTCOMES and decision is not None:
         text = text if decision.allowed else decision.reason or text
-        remedy = line.format_remedy(decision)
+        remedy = command_line.format_remedy(decision)
     label = (f"{result.outcome.value}{kind}: ", "bold red")
     print_message(Text.assemble(label, sanitize_text(text, keep_line_breaks=True)))
     if remedy:

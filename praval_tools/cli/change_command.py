@@ -16,7 +16,7 @@ from praval_tools.cli.output import print_json, print_message, print_note, print
 from praval_tools.cli.plugin_commands import ensure_plugins_loaded, has_plugins_as_program
 from praval_tools.errors import InvalidNameError, JournalWarning, ToolUsageError, UnknownToolError
 from praval_tools.names import check_agent_name, find_similar_names, suggest_names
-from praval_tools.report.remedies import CommandLine
+from praval_tools.report.command_line import CommandLine
 
 
 @frozen(kw_only=True)
@@ -75,7 +75,7 @@ def _apply_change(ctx: click.Context, change: Callable[[ToolRegistry], ChangeRes
         CommandError: It cannot be made, or cannot be recorded.
     """
     registry = load_app_registry(ctx)
-    own, location, commands = registry.journal, locate_journal(ctx), find_command_line(ctx)
+    own, location, command_line = registry.journal, locate_journal(ctx), find_command_line(ctx)
     if own is not None and own.name == MEMORY_JOURNAL_NAME:
         fix = "give the registry a file: ToolRegistry(journal='runs.db')."
         raise CommandError(
@@ -85,12 +85,12 @@ def _apply_change(ctx: click.Context, change: Callable[[ToolRegistry], ChangeRes
         trial = registry.fork()
         if not plugin_reports(registry) and has_plugins_as_program(registry):
             ensure_plugins_loaded(trial, quiet=True)
-        result, _ = _run_change(trial, change, commands)
+        result, _ = _run_change(trial, change, command_line)
         if not result.changed:
             _print_change(ctx, result, (), None, as_json=as_json)
             return
     registry = open_selected_registry(ctx, is_change=True, create_journal=True)
-    result, notes = _run_change(registry, change, commands)
+    result, notes = _run_change(registry, change, command_line)
     journal = registry.journal.name if registry.journal is not None else location.name
     hint = "" if own is not None else f" Your program sees it with ToolRegistry(journal={journal!r})"
     if hint and find_app_spec(ctx) is None:
@@ -99,7 +99,7 @@ def _apply_change(ctx: click.Context, change: Callable[[ToolRegistry], ChangeRes
 
 
 def _run_change(
-    registry: ToolRegistry, change: Callable[[ToolRegistry], ChangeResult], commands: CommandLine
+    registry: ToolRegistry, change: Callable[[ToolRegistry], ChangeResult], command_line: CommandLine
 ) -> tuple[ChangeResult, tuple[str, ...]]:
     """Make the change; return its result, and its notes after the warnings that it gave."""
     with warnings.catch_warnings(record=True) as caught:
@@ -112,7 +112,7 @@ def _run_change(
     for warning in caught:
         if issubclass(warning.category, JournalWarning):
             raise CommandError(f"It was not recorded: {warning.message}")
-    return result, (*(commands.rewrite(str(warning.message)) for warning in caught), *result.notes)
+    return result, (*(command_line.rewrite(str(warning.message)) for warning in caught), *result.notes)
 
 
 def _print_change(

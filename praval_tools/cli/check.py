@@ -19,7 +19,7 @@ from praval_tools.cli.output import print_json, print_result, to_cell
 from praval_tools.config.json_schema import build_config_schema
 from praval_tools.errors import ConfigError
 from praval_tools.names import format_count
-from praval_tools.report.remedies import CommandLine
+from praval_tools.report.command_line import CommandLine
 
 
 @frozen
@@ -117,12 +117,12 @@ def _join(problem: ConfigProblem) -> str:
 
 
 def _describe_problems(
-    problems: Iterable[RegistryProblem], expected: set[str], commands: CommandLine
+    problems: Iterable[RegistryProblem], expected: set[str], command_line: CommandLine
 ) -> list[CheckProblem]:
     """Return problems as they are printed, without those of the *expected* kinds."""
     return [
         CheckProblem(
-            problem.kind, problem.subject, commands.rewrite(problem.message), commands.rewrite(problem.remedy)
+            problem.kind, problem.subject, command_line.rewrite(problem.message), command_line.rewrite(problem.remedy)
         )
         for problem in problems
         if problem.kind not in expected

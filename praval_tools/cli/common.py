@@ -10,7 +10,7 @@ import click
 from praval_tools.cli.program import find_program
 from praval_tools.lazy_import import load
 from praval_tools.names import suggest_names
-from praval_tools.report.remedies import CommandLine
+from praval_tools.report.command_line import CommandLine
 from praval_tools.report.text import format_arguments as format_arguments
 from praval_tools.report.text import sanitize_text as sanitize_text
 

@@ -15,12 +15,12 @@ import click
 
 from praval_tools import ToolRegistry
 from praval_tools.cli.app_option import app_options
-from praval_tools.cli.common import UsageError, find_command_line
+from praval_tools.cli.common import UsageError
 from praval_tools.cli.journal_option import names_journal, open_selected_registry
 from praval_tools.cli.listening import build_url, check_address, open_socket
 from praval_tools.cli.listings import warn_if_undeclared
 from praval_tools.cli.output import print_message, print_note
-from praval_tools.cli.tokens import file_option, open_selected_tokens
+from praval_tools.cli.tokens import file_option, open_selected_tokens, write_add_command
 from praval_tools.journal.tokens import AGENT_ROLE
 
 _DRAIN_SECONDS: Final = 0.5
@@ -65,7 +65,7 @@ def serve_command(
         warn_if_undeclared(registry, agent)
     tokens = None if agent is not None else open_selected_tokens(registry.journal, token_file)
     if tokens is not None and all(token.role != AGENT_ROLE for token in tokens.list()):
-        command = find_command_line(ctx).write("tokens add", ["AGENT"], ["--tokens", token_file] if token_file else [])
+        command = write_add_command(ctx, "AGENT", token_file)
         print_note(f"there are no tokens yet, so nobody can connect: {command}")
     application = http_app(
         registry, agent=agent, tokens=tokens, allowed_hosts=hosts, allowed_origins=origins,

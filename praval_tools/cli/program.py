@@ -6,9 +6,8 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import Final
 
-PROGRAM: Final = "praval-tools"
+from praval_tools.report.command_line import PROGRAM
 
 
 def find_program() -> list[str]:

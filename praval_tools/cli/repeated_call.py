@@ -122,10 +122,10 @@ def list_next_commands(
     request = next((row for row in _list_requests(journal) if row.id == result.approval_id), None)
     if request is None:  # somebody answered and used it meanwhile
         return []
-    given, line = ["ARGUMENTS"] if _holds_secrets(request.arguments) else [], find_command_line(ctx)
+    given, command_line = ["ARGUMENTS"] if _holds_secrets(request.arguments) else [], find_command_line(ctx)
     return [
-        ("To approve it", line.write("approvals approve", [request.id])),
-        ("Then, to make it once", line.write("call", [*call, *given], ["--id", request.tool_call_id])),
+        ("To approve it", command_line.write("approvals approve", [request.id])),
+        ("Then, to make it once", command_line.write("call", [*call, *given], ["--id", request.tool_call_id])),
     ]
 
 

@@ -41,7 +41,7 @@ from praval_tools.errors import ToolUsageError
 from praval_tools.journal import Journal, RecordedCall, RunInfo
 from praval_tools.journal.replay import FINAL_OUTCOMES, Recording, ReplayEntry
 from praval_tools.names import OPERATOR, format_count, suggest_names
-from praval_tools.report.remedies import CommandLine
+from praval_tools.report.command_line import CommandLine
 from praval_tools.schema.json_values import reject_constant
 
 _MAX_HINTS = 5
@@ -123,11 +123,11 @@ def _is_replayable(call: RecordedCall) -> bool:
     return not call.in_doubt and call.outcome in FINAL_OUTCOMES
 
 
-def _render_resolve_hints(run: str, doubtful: list[RecordedCall], line: CommandLine) -> Iterator[Text]:
+def _render_resolve_hints(run: str, doubtful: list[RecordedCall], command_line: CommandLine) -> Iterator[Text]:
     for call in doubtful[:_MAX_HINTS]:
         name = sanitize_text(call.tool_name)
         yield Text(f"\nIn doubt: {name} started, and its result was not recorded. To resolve it:")
-        command = sanitize_text(line.write("runs resolve", [run, call.tool_call_id]))
+        command = sanitize_text(command_line.write("runs resolve", [run, call.tool_call_id]))
         yield unwrap(Text(f"  {command} --result JSON | --error TEXT | --rerun", style="bold"))
     if len(doubtful) > _MAX_HINTS:
         yield Text(f"\nand {len(doubtful) - _MAX_HINTS:,} more.")

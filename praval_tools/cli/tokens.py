@@ -55,6 +55,12 @@ def add_command(
     print_message(f"It stands for {subject}, and is not shown again.")
 
 
+def write_add_command(ctx: click.Context, name: str, token_file: str | None, *options: str) -> str:
+    """Return the command that makes a token of *name*, in the file that this command names."""
+    file_options = ["--tokens", token_file] if token_file else []
+    return find_command_line(ctx).write("tokens add", [name], [*options, *file_options])
+
+
 @tokens_command.command("list")
 @file_option
 @report_options
@@ -64,8 +70,7 @@ def list_command(ctx: click.Context, as_json: bool, token_file: str | None) -> N
     if as_json:
         print_json([_to_json(token) for token in tokens])
     elif not tokens:
-        command = find_command_line(ctx).write("tokens add", ["AGENT"], ["--tokens", token_file] if token_file else [])
-        print_message(f"There are no tokens. Make one: {command}")
+        print_message(f"There are no tokens. Make one: {write_add_command(ctx, 'AGENT', token_file)}")
     else:
         titles = ("id", "agent", "role", "made (UTC)", "expires (UTC)")
         print_result(build_grid(titles, map(_build_row, tokens), unwrapped_columns=(0, 1, 2, 3, 4)))

@@ -17,7 +17,7 @@ from praval_tools.cli.config_option import select_config
 from praval_tools.cli.journal_option import locate_journal, open_selected_journal, open_selected_registry
 from praval_tools.cli.listening import build_url, check_address, is_loopback, open_socket
 from praval_tools.cli.output import print_message, print_note
-from praval_tools.cli.tokens import file_option, open_selected_tokens
+from praval_tools.cli.tokens import file_option, open_selected_tokens, write_add_command
 from praval_tools.demo import registry as build_demo_registry
 from praval_tools.demo.app import APP as DEMO_APP
 from praval_tools.demo.app import is_demo_journal
@@ -74,16 +74,15 @@ def ui_command(
 
     settings = PageSettings(
         port=listener.getsockname()[1], hosts=hosts, is_https=has_tls or behind_https, is_behind_proxy=behind_https,
-        commands=find_command_line(ctx),
+        command_line=find_command_line(ctx),
     )
     activity, logins = Activity(journal), Logins(tokens=tokens)
     ctx.call_on_close(activity.close)
     address = f"{build_url(host, listener, scheme='https' if has_tls else 'http')}/"
     is_at_terminal = sys.stderr.isatty() and is_loopback(host) and not is_database_url(journal.name)
     token = logins.make_one_time_token(_find_user_name()) if is_at_terminal else None
-    options, line = ["--role", "operator", *(["--tokens", token_file] if token_file else [])], find_command_line(ctx)
     print_message(f"The page of {journal.name} is at {address}")
-    _explain_log_in(tokens, token, line.write("tokens add", ["NAME"], options))
+    _explain_log_in(tokens, token, write_add_command(ctx, "NAME", token_file, "--role", "operator"))
     page = build_app(activity, logins, registry=registry, settings=settings)
     certificate = None
     if tls_certificate is not None and tls_key is not None:

@@ -21,7 +21,7 @@ from praval_tools.journal.storage.protocol import Record
 from praval_tools.names import format_count
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.report.call_patterns import CallPattern
-from praval_tools.report.remedies import CommandLine
+from praval_tools.report.command_line import CommandLine
 from praval_tools.tools.frames import activate_tool_frame
 
 AdviceKind = Literal[
@@ -138,7 +138,7 @@ def _read_as_judged(registry: ToolRegistry, name: str, arguments: object) -> obj
 
 
 def collect_advice(
-    registry: ToolRegistry, records: Iterable[Record], line: CommandLine = CommandLine()
+    registry: ToolRegistry, records: Iterable[Record], command_line: CommandLine = CommandLine()
 ) -> list[Advice]:
     """
     Return what the records of a span of time advise for a registry; its memory does not grow with them.
@@ -149,7 +149,7 @@ def collect_advice(
     Args:
         registry: With the present grants, and the tools and agents of the program, where there is one.
         records: Of its journal, in order.
-        line: How the commands of the advice begin.
+        command_line: How the commands of the advice begin.
     """
     usage = _Usage(registry)
     for record in records:
@@ -163,16 +163,16 @@ def collect_advice(
             elif isinstance(event, ApprovalAnswered) and event.arguments is not None and event.agent is not None:
                 usage.edited.add((event.agent, event.tool_name))
     return [
-        *_advise_on_grants(registry, usage, line), *_advise_on_shares(registry, usage, line),
-        *_advise_on_categories(registry, usage, line), *_advise_on_tools(registry, usage, line),
-        *_advise_on_refusals(registry, usage, line),
+        *_advise_on_grants(registry, usage, command_line), *_advise_on_shares(registry, usage, command_line),
+        *_advise_on_categories(registry, usage, command_line), *_advise_on_tools(registry, usage, command_line),
+        *_advise_on_refusals(registry, usage, command_line),
     ]  # fmt: skip
 
 
 # ── grants ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _advise_on_grants(registry: ToolRegistry, usage: _Usage, line: CommandLine) -> Iterator[Advice]:
+def _advise_on_grants(registry: ToolRegistry, usage: _Usage, command_line: CommandLine) -> Iterator[Advice]:
     stored = _list_stored_grants(registry)
     live = [grant for grant in registry.grants() if grant.id in stored]
     counts: dict[_Key, int] = defaultdict(int)
@@ -186,13 +186,13 @@ def _advise_on_grants(registry: ToolRegistry, usage: _Usage, line: CommandLine) 
         own, is_delegated = usage.by_grant.get(grant.id), key in usage.by_delegate
         if own is None and not is_delegated:
             text = f"{grant.agent!r} never used its grant of {grant.tool!r}."
-            commands = (line.write("revoke", [grant.id]),)
+            commands = (command_line.write("revoke", [grant.id]),)
             yield Advice(
                 kind="unused-grant", tool=grant.tool, agent=grant.agent, text=text, commands=commands, grant=grant.id
             )
         elif own is not None and own.count and not is_delegated and grant.parent is None:  # a lender narrows its own
             own.has_other_arguments |= key in usage.edited
-            yield from _narrow_grant(registry, grant, own, line, is_alone=counts[key] == 1)
+            yield from _narrow_grant(registry, grant, own, command_line, is_alone=counts[key] == 1)
 
 
 def _list_stored_grants(registry: ToolRegistry) -> set[str]:
@@ -202,7 +202,7 @@ def _list_stored_grants(registry: ToolRegistry) -> set[str]:
 
 
 def _narrow_grant(
-    registry: ToolRegistry, grant: Grant, pattern: CallPattern, line: CommandLine, *, is_alone: bool
+    registry: ToolRegistry, grant: Grant, pattern: CallPattern, command_line: CommandLine, *, is_alone: bool
 ) -> Iterator[Advice]:
     """Advise narrower terms; how often it was used says enough only where no other grant may pay instead."""
     is_by_parameter = grant.where is None or all(isinstance(bound, dict) for bound in grant.where.values())
@@ -238,7 +238,7 @@ def _narrow_grant(
         last=pattern.last, grant=grant.id, terms=terms,
         text=f"For what {grant.agent!r} did with {grant.tool!r} this would have sufficed: {', '.join(reasons)}.",
         commands=(
-            line.write("assign", [grant.tool, grant.agent], options), line.write("revoke", [grant.id])
+            command_line.write("assign", [grant.tool, grant.agent], options), command_line.write("revoke", [grant.id])
         ),
     )  # fmt: skip
 
@@ -267,16 +267,16 @@ def _describe_bound(bound: Mapping[str, object]) -> str:
 # ── other permissions ────────────────────────────────────────────────────────────────────────────
 
 
-def _advise_on_shares(registry: ToolRegistry, usage: _Usage, line: CommandLine) -> Iterator[Advice]:
+def _advise_on_shares(registry: ToolRegistry, usage: _Usage, command_line: CommandLine) -> Iterator[Advice]:
     used = usage.by_share | {tool for _, tool in usage.by_delegate}
     for tool in registry.get_shared_tools():
         name = tool.name
         if name not in used:
             text = f"Nobody used that {name!r} is shared."
-            yield Advice(kind="unused-share", tool=name, text=text, commands=(line.write("unshare", [name]),))
+            yield Advice(kind="unused-share", tool=name, text=text, commands=(command_line.write("unshare", [name]),))
 
 
-def _advise_on_categories(registry: ToolRegistry, usage: _Usage, line: CommandLine) -> Iterator[Advice]:
+def _advise_on_categories(registry: ToolRegistry, usage: _Usage, command_line: CommandLine) -> Iterator[Advice]:
     used = usage.by_category | usage.by_delegate
     state = get_runtime(registry).access_store.state
     for agent in registry.agents:
@@ -285,22 +285,22 @@ def _advise_on_categories(registry: ToolRegistry, usage: _Usage, line: CommandLi
             reached = [name for name in names if registry.explain(agent, name).rule == "category"]
             if reached and not any((agent, name) in used for name in names):
                 text = f"{agent!r} requests category {category!r} and called none of its tools by that."
-                commands = tuple(line.write("unassign", [name, agent]) for name in reached)
+                commands = tuple(command_line.write("unassign", [name, agent]) for name in reached)
                 yield Advice(kind="unused-category", agent=agent, text=text, commands=commands)
 
 
-def _advise_on_tools(registry: ToolRegistry, usage: _Usage, line: CommandLine) -> Iterator[Advice]:
+def _advise_on_tools(registry: ToolRegistry, usage: _Usage, command_line: CommandLine) -> Iterator[Advice]:
     for tool in registry.list_all_tools():
         if tool.name not in usage.seen_tools:
-            text, command = f"Nobody called {tool.name!r}.", line.write("disable", [tool.name])
+            text, command = f"Nobody called {tool.name!r}.", command_line.write("disable", [tool.name])
             yield Advice(kind="unused-tool", tool=tool.name, text=text, commands=(command,))
 
 
-def _advise_on_refusals(registry: ToolRegistry, usage: _Usage, line: CommandLine) -> Iterator[Advice]:
+def _advise_on_refusals(registry: ToolRegistry, usage: _Usage, command_line: CommandLine) -> Iterator[Advice]:
     for (agent, tool), pattern in usage.refused.items():
         if pattern.count < MIN_REFUSALS:
             continue
-        terms, command = _write_wanted_grant(registry, agent, tool, pattern, line)
+        terms, command = _write_wanted_grant(registry, agent, tool, pattern, command_line)
         yield Advice(
             kind="wanted-grant", tool=tool, agent=agent, calls=pattern.count, first=pattern.first, last=pattern.last,
             text=f"{agent!r} was refused {tool!r} {pattern.count} times: is a grant wanted?",
@@ -309,10 +309,10 @@ def _advise_on_refusals(registry: ToolRegistry, usage: _Usage, line: CommandLine
     for (agent, tool), pattern in usage.out_of_bounds.items():
         if pattern.count < MIN_REFUSALS:
             continue
-        terms, command = _write_wanted_grant(registry, agent, tool, pattern, line)
+        terms, command = _write_wanted_grant(registry, agent, tool, pattern, command_line)
         if "where" not in terms:  # a grant without bounds would permit more than was asked for
             options = [f"--agent={agent}", f"--tool={tool}", "--outcome=forbidden"]
-            terms, command = {}, line.write("audit", [], options)
+            terms, command = {}, command_line.write("audit", [], options)
         yield Advice(
             kind="wanted-grant", tool=tool, agent=agent, calls=pattern.count, first=pattern.first, last=pattern.last,
             text=f"{agent!r} was refused {tool!r} {pattern.count} times for arguments outside of the bounds of its "
@@ -322,7 +322,7 @@ def _advise_on_refusals(registry: ToolRegistry, usage: _Usage, line: CommandLine
 
 
 def _write_wanted_grant(
-    registry: ToolRegistry, agent: str, tool: str, pattern: CallPattern, line: CommandLine
+    registry: ToolRegistry, agent: str, tool: str, pattern: CallPattern, command_line: CommandLine
 ) -> tuple[dict[str, object], str]:
     """Return the terms of a grant that permits these calls, and the command for it."""
     bounds, options = _list_valid_bounds(registry, tool, pattern), ["--max-calls", str(pattern.count)]
@@ -330,4 +330,4 @@ def _write_wanted_grant(
     if bounds:
         terms["where"] = bounds
         options += ["--where", json.dumps(bounds)]
-    return terms, line.write("assign", [tool, agent], options)
+    return terms, command_line.write("assign", [tool, agent], options)

@@ -1,6 +1,6 @@
 """`--app`: how the registry is found, and what is said where it is not."""
 
-# Tests of: app_option, report/remedies, plugin_commands
+# Tests of: app_option, report/command_line, plugin_commands
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from cli_rig import BANK, ENV, App, Run, app, run  # noqa: F401
 
-from praval_tools.report.remedies import CommandLine
+from praval_tools.report.command_line import CommandLine
 from praval_tools.testing.plugin import isolated_registry
 
 

@@ -1,6 +1,6 @@
 """Commands that are printed for the reader to copy are about the registry and the journal that the reader has named."""
 
-# Tests of: common, report/remedies
+# Tests of: common, report/command_line
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from operator_page_rig import serve_page
 import praval_tools
 from praval_tools import Agent, ToolCall, ToolRegistry
 from praval_tools.cli.entry import COMMANDS
-from praval_tools.report.remedies import CommandLine
+from praval_tools.report.command_line import CommandLine
 
 SOURCE = '''
 from praval_tools import Agent, ToolRegistry
@@ -94,8 +94,8 @@ class TestOptions:
 
     def test_of_a_name_like_an_option(self) -> None:
         """The options stand before the command, so that they count also where it ends options with `--`."""
-        line = CommandLine(["--app", "shop"])
-        assert "praval-tools --app shop unblock -- pay -x" == line.write("unblock", ["pay", "-x"])
+        command_line = CommandLine(["--app", "shop"])
+        assert "praval-tools --app shop unblock -- pay -x" == command_line.write("unblock", ["pay", "-x"])
 
     def test_show_no_password(self, run: Run, app: App) -> None:
         """Of a database its name; broken promise: a command was printed with the password of a URL."""
@@ -110,8 +110,8 @@ class TestOptions:
             Agent("clerk", registry=registry)
             for _ in range(3):
                 registry.execute(ToolCall(None, "pay", {}, "clerk"))
-            line = CommandLine(["--app", "bank:registry"])
-            with serve_page(registry, commands=line) as server, server.log_in() as client:
+            command_line = CommandLine(["--app", "bank:registry"])
+            with serve_page(registry, command_line=command_line) as server, server.log_in() as client:
                 for address in ("/matrix/cell?agent=clerk&tool=pay", "/advice?days=7"):
                     text = unescape(re.sub("<[^>]*>", "", client.get(address).text))
                     assert "praval-tools --app bank:registry assign pay clerk" in text
@@ -129,11 +129,11 @@ class TestMessages:
             if set(_NAMED.findall(text)) & set(COMMANDS) and "--app" not in text and "--journal" not in text
         ]
         assert len(texts) > 2
-        line = CommandLine(["--app", "shop"])
-        assert [] == [text for text in texts if "praval-tools --app shop " not in line.rewrite(text)]
+        command_line = CommandLine(["--app", "shop"])
+        assert [] == [text for text in texts if "praval-tools --app shop " not in command_line.rewrite(text)]
 
     def test_are_not_completed_twice(self) -> None:
         """What is printed through two places has its options once, and prose stays as it is."""
-        line = CommandLine(["--app", "shop"])
-        assert "praval-tools --app shop check" == line.rewrite(line.rewrite("praval-tools check"))
-        assert "this praval-tools checks" == line.rewrite("this praval-tools checks")
+        command_line = CommandLine(["--app", "shop"])
+        assert "praval-tools --app shop check" == command_line.rewrite(command_line.rewrite("praval-tools check"))
+        assert "this praval-tools checks" == command_line.rewrite("this praval-tools checks")

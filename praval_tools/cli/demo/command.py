@@ -29,7 +29,7 @@ from praval_tools.demo.steps import ClosingStep, CrashStep, ResumeStep
 from praval_tools.errors import ToolUsageError
 from praval_tools.journal import open_journal
 from praval_tools.names import format_count
-from praval_tools.report.remedies import CommandLine
+from praval_tools.report.command_line import CommandLine
 
 _PIPE_WIDTH = 80
 _MCP_SCENE = "mcp"
@@ -69,8 +69,8 @@ def demo_command(path: Path | None, *, measure: str | None, by: str | None, out:
             kill_count = _run_processes(console, printer, question, files)
         closing_lines = _build_closing_lines(files, kill_count)
         files.move_to_target()
-    commands = CommandLine(program=find_program())
-    printer(ClosingStep(question, tuple(_list_commands(commands, has_own_data=path is not None))))
+    command_line = CommandLine(program=find_program())
+    printer(ClosingStep(question, tuple(_list_commands(command_line, has_own_data=path is not None))))
     for title, name in (
         ("Journal: ", JOURNAL_FILE),
         ("Report:  ", REPORT_FILE),
@@ -82,18 +82,18 @@ def demo_command(path: Path | None, *, measure: str | None, by: str | None, out:
     console.print()
     need = "" if all(map(is_installed, ("starlette", "uvicorn"))) else ", which needs the extra ui"
     console.print(f"Look at it as its operator{need}:", highlight=False, markup=False)
-    console.out(sanitize_text(commands.write("ui", [str(files.target_folder / JOURNAL_FILE)])), highlight=False)
+    console.out(sanitize_text(command_line.write("ui", [str(files.target_folder / JOURNAL_FILE)])), highlight=False)
 
 
-def _list_commands(commands: CommandLine, *, has_own_data: bool) -> Iterator[tuple[str, str]]:
+def _list_commands(command_line: CommandLine, *, has_own_data: bool) -> Iterator[tuple[str, str]]:
     """Yield what a reader may want to do next, and the command for it; none that cannot work here."""
     if not has_own_data:
-        yield "Your own data, a CSV file or a folder of text", commands.write("demo", ["PATH"])
+        yield "Your own data, a CSV file or a folder of text", command_line.write("demo", ["PATH"])
     folders, pip = find_package_folders(), find_pip()
     if not is_package_available() and folders and pip:
         install = shlex.join([*pip, "install", *map(shorten_path, folders)])
         yield "For a chart of the answer, install a package of tools", install
-    yield "Ask why", evolve(commands, options=["--app", APP]).write("why", ["analyst", "read_rows", "count=21"])
+    yield "Ask why", evolve(command_line, options=["--app", APP]).write("why", ["analyst", "read_rows", "count=21"])
 
 
 def _build_closing_lines(files: DemoFiles, kill_count: int) -> tuple[str, str, str]:

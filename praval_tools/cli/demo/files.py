@@ -14,7 +14,7 @@ from attrs import frozen
 from praval_tools.cli.common import CommandError, UsageError
 from praval_tools.cli.program import find_program
 from praval_tools.demo.input_files import MARKER_FILE
-from praval_tools.report.remedies import CommandLine
+from praval_tools.report.command_line import CommandLine
 
 DEFAULT_FOLDER = "praval-demo"
 JOURNAL_FILE, EFFECTS_FILE, REPORT_FILE = "journal.db", "effects.jsonl", "report.html"

@@ -72,7 +72,7 @@ def report_command(
         history=build_history(journal, records=records),
         changes=list(_iter_changes(records)),
         survey=survey,
-        commands=find_command_line(ctx),
+        command_line=find_command_line(ctx),
     )
     _write_page(out, build_page(content))
     with report_effect(f"Wrote {out}."):

@@ -13,9 +13,9 @@ from praval_tools.cli.times import format_time
 from praval_tools.journal.history import History
 from praval_tools.names import format_count
 from praval_tools.report import access_charts, run_charts
+from praval_tools.report.command_line import CommandLine
 from praval_tools.report.event_text import describe_event
 from praval_tools.report.markup import Markup, build_element, build_row, join_markup
-from praval_tools.report.remedies import CommandLine
 
 _MAX_CALLS, _MAX_TIMELINE_CALLS, _MAX_CARDS, _MAX_CHANGES = 1_000, 150, 60, 200
 
@@ -31,7 +31,7 @@ class ReportContent:
         history: The calls.
         changes: Changes of who may call what, in order.
         survey: Who may call what now; None where no app says so.
-        commands: How commands begin that read this journal.
+        command_line: How commands begin that read this journal.
     """
 
     title: str
@@ -39,7 +39,7 @@ class ReportContent:
     history: History
     changes: Sequence[StateEvent] = ()
     survey: access_charts.AccessSurvey | None = None
-    commands: CommandLine = CommandLine()
+    command_line: CommandLine = CommandLine()
 
 
 def build_page(content: ReportContent) -> str:
@@ -110,7 +110,7 @@ def _iter_sections(content: ReportContent) -> Iterator[Markup]:
             run_charts.render_calls_per_agent(history),
             *(took if any(call.record.latency_ms is not None for call in history.calls) else ()),
         )
-        calls = _build_calls(history, content.commands)
+        calls = _build_calls(history, content.command_line)
         yield _build_section("Every call", "In order; those that a tool made are indented.", calls)
 
 
@@ -151,13 +151,13 @@ def _build_access_section(survey: access_charts.AccessSurvey) -> Markup:
     )
 
 
-def _build_calls(history: History, commands: CommandLine) -> Markup:
+def _build_calls(history: History, command_line: CommandLine) -> Markup:
     calls = history.calls[-_MAX_CALLS:]
     titles = ("", "process", "agent", "call", "rule", "outcome", "ms", "afterwards")
     table = _build_table(titles, list(map(call_sections.build_call_row, calls)), class_="calls")
     if len(calls) == len(history.calls):
         return table
-    text = f"The latest {len(calls):,} of {len(history.calls):,}; {commands.write('audit')} shows all."
+    text = f"The latest {len(calls):,} of {len(history.calls):,}; {command_line.write('audit')} shows all."
     return join_markup(build_element("p", text, class_="fine"), table)
 
 

@@ -11,8 +11,8 @@ from praval_tools.journal.index.index import JournalIndex
 from praval_tools.journal.storage.protocol import Store
 from praval_tools.journal.stored_changes import read_stored_changes
 from praval_tools.registry.registry import ToolRegistry, get_runtime
+from praval_tools.report.command_line import CommandLine
 from praval_tools.report.markup import Markup, build_code, build_element
-from praval_tools.report.remedies import CommandLine
 from praval_tools.web.activity import parts
 from praval_tools.web.activity.activity import Activity
 
@@ -27,13 +27,13 @@ class AccessReader:
     Args:
         activity: The journal, and its index.
         registry: The program's registry, with this journal; None: no program is named, and only the journal is known.
-        commands: How the commands begin that the views name.
+        command_line: How the commands begin that the views name.
     """
 
     def __init__(
-        self, activity: Activity, registry: ToolRegistry | None = None, commands: CommandLine = CommandLine()
+        self, activity: Activity, registry: ToolRegistry | None = None, command_line: CommandLine = CommandLine()
     ) -> None:
-        self._activity, self.registry, self.commands = activity, registry, commands
+        self._activity, self.registry, self.command_line = activity, registry, command_line
 
     @property
     def index(self) -> JournalIndex:
@@ -79,13 +79,13 @@ class AccessReader:
         return (SystemClock() if self.registry is None else get_runtime(self.registry).clock).now()
 
 
-def build_missing_program_note(commands: CommandLine) -> Markup:
+def build_missing_program_note(access: AccessReader) -> Markup:
     """Return what is said where only a journal is known."""
     return build_element(
         "p",
         "Only the program knows which tools and agents there are, and this page was started for a journal alone. To "
         "see who may call what, start it with the program: ",
-        build_code(commands.write("ui", [], ["--app", "MODULE:REGISTRY"])),
+        build_code(access.command_line.write("ui", [], ["--app", "MODULE:REGISTRY"])),
         ". What is recorded is under ",
         parts.build_link("Audit", "/audit"),
         " and ",

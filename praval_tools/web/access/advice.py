@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from praval_tools.names import format_count
 from praval_tools.report.advice import Advice
+from praval_tools.report.command_line import CommandLine
 from praval_tools.report.markup import Markup, build_code, build_element, build_row, escape_text, join_markup
-from praval_tools.report.remedies import CommandLine
 from praval_tools.report.text import format_time
 from praval_tools.web.access.access import AccessReader, build_missing_program_note
 from praval_tools.web.access.advice_making import AdviceMaker, AdviceProgress, SpanAdvice
@@ -37,7 +37,7 @@ class AdviceView:
 
     def __init__(self, access: AccessReader, host: Host) -> None:
         self._access, self._host = access, host
-        self._maker = AdviceMaker(access, partial(_build_row, access.commands))
+        self._maker = AdviceMaker(access, partial(_build_row, access.command_line))
 
     async def show_advice(self, request: Request) -> Response:
         """Show a choice of days; for those that were chosen, the advice, or how far it is."""
@@ -59,7 +59,7 @@ class AdviceView:
     def _find_advice(self, days: int | None) -> AdviceProgress | Markup | None:
         registry = self._access.registry
         if registry is None:
-            return build_missing_program_note(self._access.commands)
+            return build_missing_program_note(self._access)
         if days is None:
             return None
         if registry.journal is None:
@@ -67,7 +67,7 @@ class AdviceView:
         if not self._access.index.is_ready:
             return parts.build_progress_note(self._access.index.progress.percent)
         found = self._maker.find_advice(registry.journal.store, days)
-        return found if isinstance(found, AdviceProgress) else _build_advice(found, self._access.commands)
+        return found if isinstance(found, AdviceProgress) else _build_advice(found, self._access.command_line)
 
 
 def _build_progress(progress: AdviceProgress, days: int | None) -> Markup:
@@ -78,10 +78,10 @@ def _build_progress(progress: AdviceProgress, days: int | None) -> Markup:
     return parts.build_message(f"{whose} is being made: {events}. This page shows the advice when it is done.")
 
 
-def _build_advice(advice: SpanAdvice, commands: CommandLine) -> Markup:
+def _build_advice(advice: SpanAdvice, command_line: CommandLine) -> Markup:
     if not advice.is_read:
         text = f"These days hold {advice.events:,} events, too many for a page: choose fewer, or use "
-        return parts.build_message(f"{text}{commands.write('advise')}.")
+        return parts.build_message(f"{text}{command_line.write('advise')}.")
     note = f"Made at {format_time(advice.time)} (UTC) from {format_count(advice.events, 'event')}."
     if not advice.rows:
         return parts.build_note(f"{note} Nothing to advise: all that is permitted was used.")
@@ -90,11 +90,11 @@ def _build_advice(advice: SpanAdvice, commands: CommandLine) -> Markup:
     return join_markup(parts.build_note(note), parts.build_table(_TITLES, advice.rows, caption="What is advised"))
 
 
-def _build_row(line: CommandLine, advice: Advice) -> Markup:
+def _build_row(command_line: CommandLine, advice: Advice) -> Markup:
     commands = [build_element("p", _build_command(command)) for command in advice.commands]
     if sum(map(len, advice.commands)) > _MAX_COMMANDS:  # one that is cut would be another one
         about = (("agent", advice.agent), ("tool", advice.tool))
-        again = line.write("advise", [], [f"--{name}={value}" for name, value in about if value])
+        again = command_line.write("advise", [], [f"--{name}={value}" for name, value in about if value])
         commands = [build_element("p", "These commands are long, and said by: ", _build_command(again))]
     return build_row(
         build_element("th", parts.shorten(advice.text, 400), scope="row"),

@@ -123,7 +123,7 @@ class AdviceMaker:
         if events > MAX_EVENTS:
             return SpanAdvice(time=self._access.now(), events=events, is_read=False)
         records = self._count_read(store.read(since=since), progress)
-        found = collect_advice(self._access.get_registry(), records, self._access.commands)
+        found = collect_advice(self._access.get_registry(), records, self._access.command_line)
         rows = tuple(map(self._build_row, found[:MAX_ROWS]))
         return SpanAdvice(time=self._access.now(), events=events, count=len(found), rows=rows)
 

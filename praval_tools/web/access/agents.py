@@ -49,7 +49,7 @@ class AgentViews:
     def _build_list(self, given: ToolFilter, start: int) -> Markup:
         registry = self.access.registry
         if registry is None:
-            return parts.build_section("Agents", "", build_missing_program_note(self.access.commands))
+            return parts.build_section("Agents", "", build_missing_program_note(self.access))
         state, titles = self.access.read_state(), list_agents(registry)
         names = given.select_agents(list(titles))
         paging = Paging(start=start, size=_PAGE_SIZE, total=len(names), word="agent")
@@ -109,8 +109,7 @@ class AgentViews:
     def _build_agent(self, name: str, start: int) -> Markup:
         usage = build_usage(self.access.index, "agent", name)
         if self.access.registry is None:
-            note = build_missing_program_note(self.access.commands)
-            return join_markup(parts.build_section("Agent", "", note), usage)
+            return join_markup(parts.build_section("Agent", "", build_missing_program_note(self.access)), usage)
         state, principal, now = self.access.read_state(), resolve_agent(name), self.access.now()
         names = find_candidate_tools(state, principal)
         paging = Paging(start=start, size=_TOOLS, total=len(names), word="tool")

@@ -19,8 +19,8 @@ from praval_tools.journal.events import AgentToolCall, CallRefused
 from praval_tools.journal.recorded_decisions import RecordedDecision
 from praval_tools.registry.registry import ToolRegistry
 from praval_tools.report.access_matrix import NO_ACCESS_RULES
+from praval_tools.report.command_line import CommandLine
 from praval_tools.report.markup import Markup, build_code, build_element, build_row, join_markup
-from praval_tools.report.remedies import CommandLine
 from praval_tools.report.text import format_arguments, format_time, sanitize_text
 from praval_tools.tools.decision import Decision
 from praval_tools.web.access.access import AccessReader, build_missing_program_note
@@ -134,11 +134,11 @@ class CellViews:
             raise
         except (ToolError, ValueError) as error:
             text = "Nothing was changed: correct the form and send it again."
-            text = f"{self.access.commands.rewrite(str(error))} {text}"
+            text = f"{self.access.command_line.rewrite(str(error))} {text}"
             return await self._show_refusal(request, fields, text, 400)
         url = parts.build_cell_url(agent, tool)
         if notes:
-            text = " ".join((CHANGES[fields["change"]], *map(self.access.commands.rewrite, notes)))
+            text = " ".join((CHANGES[fields["change"]], *map(self.access.command_line.rewrite, notes)))
             back = build_element("p", build_element("a", "What holds now", href=url))
             message = parts.build_message(sanitize_text(text, max_length=4_000))
             return self.host.render_page(request, "Changed", parts.build_section("Changed", "", message, back))
@@ -195,7 +195,7 @@ class CellViews:
         if registry is None:
             title = join_markup(parts.shorten(agent), " → ", build_code(parts.shorten(tool)))
             links = _build_links(agent, tool, is_known=True)
-            return parts.build_section(title, "", note, links, build_missing_program_note(self.access.commands)), 200
+            return parts.build_section(title, "", note, links, build_missing_program_note(self.access)), 200
         seq, state = self.access.index.progress.seq, self.access.read_state()
         decision = registry.explain(agent, tool)
         is_known, forms = tool in state.tools, None
@@ -211,9 +211,9 @@ class CellViews:
                 "allowed" if decision.allowed else decision.outcome, decision.rule, decision.reason,
                 is_allowed=decision.allowed,
             ),
-            _build_remedy(decision, self.access.commands, has_forms=forms is not None and is_known),
+            _build_remedy(decision, self.access.command_line, has_forms=forms is not None and is_known),
             _build_links(agent, tool, is_known=is_known),
-            _build_rules(decision, self.access.commands),
+            _build_rules(decision, self.access.command_line),
         )  # fmt: skip
         grants = registry.grants(tool=tool, agent=agent)
         sections = [section, _build_grants(registry, grants, forms)]
@@ -243,8 +243,8 @@ def _build_verdict(outcome: str, rule: str, reason: str, *, is_allowed: bool) ->
     return build_element("p", verdict, " ", known, " ", parts.shorten(reason, 1_000))
 
 
-def _build_remedy(decision: Decision, commands: CommandLine, *, has_forms: bool) -> Markup | None:
-    remedy = commands.format_remedy(decision)
+def _build_remedy(decision: Decision, command_line: CommandLine, *, has_forms: bool) -> Markup | None:
+    remedy = command_line.format_remedy(decision)
     if not remedy:
         return None
     forms = (" Or ", build_element("a", "change it here", href="#change"), ".") if has_forms else ()
@@ -262,7 +262,7 @@ def _build_links(agent: str, tool: str, *, is_known: bool) -> Markup:
     )  # fmt: skip
 
 
-def _build_rules(decision: Decision, commands: CommandLine) -> Markup:
+def _build_rules(decision: Decision, command_line: CommandLine) -> Markup:
     rows = []
     for number, tried in enumerate(decision.tried, start=1):
         is_decisive = tried.rule == decision.rule
@@ -273,7 +273,7 @@ def _build_rules(decision: Decision, commands: CommandLine) -> Markup:
                 build_element("th", rule, scope="row"),
                 "yes" if tried.holds else "no",
                 build_element("td", parts.shorten(tried.why, 1_000), class_="long"),
-                build_element("td", parts.shorten(commands.get_useful_change(tried) or "–", 1_000), class_="long"),
+                build_element("td", parts.shorten(command_line.get_useful_change(tried) or "–", 1_000), class_="long"),
                 class_="decisive" if is_decisive else None,
             )
         )

@@ -46,7 +46,7 @@ class GraphView:
     def _build(self, given: ToolFilter, start: int) -> Markup:
         registry = self.access.registry
         if registry is None:
-            return parts.build_section("Ownership", "", build_missing_program_note(self.access.commands))
+            return parts.build_section("Ownership", "", build_missing_program_note(self.access))
         state, titles = self.access.read_state(), list_agents(registry)
         fitting = given.select_agents(list(titles))
         tools = given.select_tools(registry)

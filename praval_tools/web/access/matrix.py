@@ -44,7 +44,7 @@ class MatrixView:
     def _build(self, given: ToolFilter, first_agent: int, first_tool: int) -> Markup:
         registry = self.access.registry
         if registry is None:
-            return parts.build_section("Matrix", "", build_missing_program_note(self.access.commands))
+            return parts.build_section("Matrix", "", build_missing_program_note(self.access))
         state, titles = self.access.read_state(), list_agents(registry)
         agents, tools = given.select_agents(list(titles)), given.select_tools(registry)
         columns = Paging(start=first_agent, size=AGENTS, total=len(agents), word="agent", parameter="agents")

@@ -57,7 +57,7 @@ class ToolViews:
     def _build_list(self, given: ToolFilter, start: int) -> Markup:
         registry = self.access.registry
         if registry is None:
-            return parts.build_section("Tools", "", build_missing_program_note(self.access.commands))
+            return parts.build_section("Tools", "", build_missing_program_note(self.access))
         state, tools = self.access.read_state(), given.select_tools(registry)
         paging = Paging(start=start, size=_PAGE_SIZE, total=len(tools), word="tool")
         rows = [self._build_row(state, tool) for tool in tools[paging.slice]]
@@ -115,7 +115,7 @@ class ToolViews:
     def _build_missing(self, name: str) -> Markup:
         if self.access.registry is None:
             usage = build_usage(self.access.index, "tool", name)
-            return join_markup(parts.build_section("Tool", "", build_missing_program_note(self.access.commands)), usage)
+            return join_markup(parts.build_section("Tool", "", build_missing_program_note(self.access)), usage)
         similar = find_similar_names(name, self.access.read_state().tools)
         links = [piece for each in similar[:3] for piece in (" ", parts.build_link(each, "/tools/show", name=each))]
         text = build_element("p", "There is no such tool now.", *([" Similar names:", *links] if links else []))

@@ -64,7 +64,7 @@ def build_app(
     """
     settings, clock = settings or PageSettings(), clock or SystemClock()
     sessions = Sessions(settings, clock)
-    access = AccessReader(activity, registry, settings.commands)
+    access = AccessReader(activity, registry, settings.command_line)
     packages = (_build_activity_views(activity), _build_access_views(access), *more_views)
     host = PageHost(sessions, packages, activity.journal.name)
     login_views = LoginViews(

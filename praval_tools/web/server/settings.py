@@ -8,7 +8,7 @@ from typing import Final
 
 from attrs import frozen
 
-from praval_tools.report.remedies import CommandLine
+from praval_tools.report.command_line import CommandLine
 
 LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 
@@ -23,7 +23,7 @@ class PageSettings:
         hosts: Names besides those of the loopback by which browsers may call it.
         is_https: Browsers reach it by https, by itself or through a proxy.
         is_behind_proxy: A proxy is in front, which adds the client's address to `X-Forwarded-For`.
-        commands: How commands begin that reach this journal, and this registry.
+        command_line: How command_line begin that reach this journal, and this registry.
         idle: After how long without a page that a person opens a session ends.
         absolute: How long a session lasts at most.
     """
@@ -32,7 +32,7 @@ class PageSettings:
     hosts: Sequence[str] = ()
     is_https: bool = False
     is_behind_proxy: bool = False
-    commands: CommandLine = CommandLine()
+    command_line: CommandLine = CommandLine()
     idle: timedelta = timedelta(hours=1)
     absolute: timedelta = timedelta(hours=12)
 

@@ -24,7 +24,7 @@ from praval_tools import Agent, ToolRegistry
 from praval_tools.errors import JournalError
 from praval_tools.journal import Record
 from praval_tools.report.advice import Advice, collect_advice
-from praval_tools.report.remedies import CommandLine
+from praval_tools.report.command_line import CommandLine
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -82,7 +82,7 @@ class HeldMaking:
         self.error: Exception | None = None
         monkeypatch.setattr("praval_tools.web.access.advice_making.collect_advice", self._collect)
 
-    def _collect(self, registry: ToolRegistry, records: Iterable[Record], line: CommandLine) -> list[Advice]:
+    def _collect(self, registry: ToolRegistry, records: Iterable[Record], command_line: CommandLine) -> list[Advice]:
         self.count, self.now = self.count + 1, self.now + 1
         self.most = max(self.most, self.now)
         read = list(records)
@@ -90,7 +90,7 @@ class HeldMaking:
         self.now -= 1
         if self.error is not None:
             raise self.error
-        return collect_advice(registry, read, line)
+        return collect_advice(registry, read, command_line)
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ class TestMaking:
         read, is_over = list[Record](), list[bool]()
         has_begun, is_closed = Event(), Event()
 
-        def collect(registry: ToolRegistry, records: Iterable[Record], line: CommandLine) -> list[Advice]:
+        def collect(registry: ToolRegistry, records: Iterable[Record], command_line: CommandLine) -> list[Advice]:
             try:
                 for record in records:
                     read.append(record)

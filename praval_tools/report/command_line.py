@@ -27,10 +27,10 @@ _COMMANDS = {
 """Method of a registry → the command that does the same."""
 
 _REFUSING_RULES = {"unknown", "disabled", "blocked", "retired"}
-_PROGRAM: Final = "praval-tools"
+PROGRAM: Final = "praval-tools"
 _METHOD_CALL = re.compile(rf"(?:\b[\w.]+\.)?\b({'|'.join(_COMMANDS)})\(([^()]*)\)")
 _NAMED_COMMANDS: Final = ("approvals", "audit", "check", "grants", "plugins", "runs")
-_NAMED_COMMAND = re.compile(rf"(?<![\w./-]){_PROGRAM} (?=(?:{'|'.join(_NAMED_COMMANDS)})\b)")
+_NAMED_COMMAND = re.compile(rf"(?<![\w./-]){PROGRAM} (?=(?:{'|'.join(_NAMED_COMMANDS)})\b)")
 """The beginning of a command in a message of a place that does not know how the command line was started."""
 
 
@@ -45,7 +45,7 @@ class CommandLine:
     """
 
     options: Sequence[str] = ()
-    program: Sequence[str] = (_PROGRAM,)
+    program: Sequence[str] = (PROGRAM,)
 
     @property
     def start(self) -> str:
