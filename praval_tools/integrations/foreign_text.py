@@ -25,7 +25,7 @@ _MAP_KEYWORDS: Final = frozenset(("properties", "patternProperties", "$defs", "d
 _REMOVED: Final = "[secret]"
 _ESCAPE: Final = re.compile(r"[\\%&]")
 _MAX_DIGITS: Final = 300
-"""Numbers of more digits are read by few, and not as floats."""
+"""Longer numbers do not fit into a float, as which many parties read all numbers."""
 
 _VALUE_KEYWORDS: Final = frozenset(("enum", "const", "default", "examples", "required"))
 

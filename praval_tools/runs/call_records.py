@@ -64,8 +64,8 @@ def with_writable_fields(call: ToolCall) -> ToolCall:
     """
     chain: object = call.on_behalf_of
     has_plain_reason = type(call.reason) is str
-    is_for_nobody = type(chain) is tuple and not chain
-    if call.tool_call_id is None and call.parent_id is None and is_for_nobody and has_plain_reason:
+    has_no_chain = type(chain) is tuple and not chain
+    if call.tool_call_id is None and call.parent_id is None and has_no_chain and has_plain_reason:
         return call
     changes: dict[str, object] = {}
     for name in ("tool_call_id", "parent_id"):

@@ -203,5 +203,9 @@ class Recorder:
 
 
 def _build_idempotency_key(run_id: str, call_id: str | None) -> str:
-    """Return the key of a call, which no call of another run has: in what stands before the first `/` is none."""
+    """
+    Return the key of a call, which no call of another run has, whatever the ids hold.
+
+    The id of the run is escaped, and so ends at the first `/`.
+    """
     return f"{run_id.replace('%', '%25').replace('/', '%2F')}/{call_id}"

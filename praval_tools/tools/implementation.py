@@ -114,7 +114,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
         fallback_schema: The schema that it has where a type hint is unresolved at first use; None: that is an error.
         find_store: Returns the state store of the registry that registered it last, as long as that exists.
         supplied_result_schema: The JSON Schema of the result, where one was supplied with that of the arguments.
-        definition_digest: What is equal where the whole definition is that another party gives of it; empty: none does.
+        definition_digest: Of the whole definition by a server or document, which has more than callers see; else empty.
         fast_path_factory: What the fast path compiled of it; made by that.
     """
 

@@ -52,7 +52,7 @@ class TestAdvise:
         assert 0 == code
         for text in (
             "'bob' never used its grant of 'add'.", f"praval-tools --app {program} revoke ",
-            "'eve' was refused 'add' 3 times: is a grant wanted?", 
+            "'eve' was refused 'add' 3 times: is a grant wanted?",
             f"praval-tools --app {program} assign add eve --max-calls 3",
         ):  # fmt: skip
             assert text in out

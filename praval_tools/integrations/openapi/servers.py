@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
-from attrs import define
+from attrs import define, field
 
 from praval_tools.integrations.openapi.addresses import (
     find_address_problem,
@@ -38,13 +38,12 @@ class ServerReader:
 
     document: Document
     base_url: str | None
-    allowed: Iterable[str]
+    allowed: Iterable[str] = field(converter=lambda urls: [get_origin(url) for url in urls])
     problems: list[DocumentProblem]
     refusals: list[DocumentProblem]
     _own_origin: str = ""
 
     def __attrs_post_init__(self) -> None:
-        self.allowed = [get_origin(url) for url in self.allowed]
         if is_web_address(self.document.address):
             self._own_origin = get_origin(self.document.address)
 

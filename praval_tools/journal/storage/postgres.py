@@ -109,7 +109,7 @@ _GROUP_PARAMETERS: Final = [
 _INSERT_GROUP_SQL: Final = f"CALL pg_temp.insert_journal_group({', '.join(_GROUP_PARAMETERS)})"
 
 _ERROR_MESSAGES: Final = {
-    "42P01": ("its tables are missing", "Make them: praval-tools db upgrade --journal {word}"),
+    "42P01": ("its tables are missing", "Make them: {upgrade}"),
     "55P03": ("another process kept the store locked for too long", "Find who works in {name!r}, or try again."),
     "53100": ("the disk is full", "Free space on the disk of the server; later appends work again."),
     "25006": ("the database is read-only", "Give the URL of the primary server, not of a standby."),
@@ -141,6 +141,11 @@ class _UnescapingLoader(TextLoader):
         if not isinstance(text, str):
             text = text.decode()
         return text.replace(_TO_TEXT["\0"], "\0").replace(_TO_TEXT[_ESCAPE], _ESCAPE) if _ESCAPE in text else text
+
+
+def write_upgrade_command(name: str) -> str:
+    """Return the command that makes or upgrades the tables of a database."""
+    return f"praval-tools db upgrade --journal {shlex.quote(name)}"
 
 
 def get_url_name(url: str) -> str:
@@ -308,7 +313,7 @@ class PostgresDatabase:
         text, code = self._hide_secret(str(cause).partition("\n")[0]), _get_error_code(error)
         if code in _ERROR_MESSAGES:
             problem, fix = _ERROR_MESSAGES[code]
-            fix = fix.format(name=self.name, word=shlex.quote(self.name))
+            fix = fix.format(name=self.name, upgrade=write_upgrade_command(self.name))
             return JournalError(self.name, f"{problem} ({text})", fix)
         if isinstance(cause, psycopg.OperationalError | psycopg.InterfaceError):
             fix = "Check the URL and that PostgreSQL runs there; what comes later works again as soon as it does."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Final
 
 from sqlalchemy.engine import Connection
@@ -10,7 +9,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from praval_tools.errors import JournalError
 from praval_tools.journal.storage.migrate import migrate
-from praval_tools.journal.storage.postgres import PostgresDatabase
+from praval_tools.journal.storage.postgres import PostgresDatabase, write_upgrade_command
 from praval_tools.journal.storage.postgres_leases import PostgresRunLeases
 from praval_tools.journal.storage.tables import SCHEMA_REVISION, VERSION_TABLE
 
@@ -37,7 +36,7 @@ def open_postgres(url: str) -> tuple[PostgresDatabase, PostgresRunLeases]:
 
 def _describe_version(name: str, version: str | None) -> tuple[str, str]:
     """Return what is wrong with a version of the tables, and the fix."""
-    fix = f"Run: praval-tools db upgrade --journal {shlex.quote(name)}"
+    fix = f"Run: {write_upgrade_command(name)}"
     if version is None:
         return "the database has no tables of a journal", fix
     if version > SCHEMA_REVISION:
