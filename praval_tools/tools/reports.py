@@ -41,13 +41,14 @@ class ToolProgress(msgspec.Struct, frozen=True, kw_only=True, metaclass=Explaine
 
 
 def _to_plain_number(value: float | None) -> float | None:
-    """Return a number as a plain one, which runs no code of its own where it is shown."""
+    """Return a number as a plain one, which runs no code of its own where it is shown; what is none, as its text."""
     plain = to_plain_scalar(value)
-    if isinstance(plain, int | float):
+    if plain is None or isinstance(plain, int | float):
         return plain
-    if isinstance(plain, str):  # who reads it finds no number in it
-        return cast("float", plain)
-    return None if value is None else float(value)
+    try:
+        return float(cast("float", plain))
+    except (TypeError, ValueError, OverflowError):
+        return cast("float", to_plain_text(plain))  # a report stops no call; readers look for a number
 
 
 LogLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]

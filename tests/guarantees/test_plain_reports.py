@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -87,6 +88,25 @@ def test_reports_have_no_rights(registry: ToolRegistry, reader: str, kind: str) 
             show(event)
 
     assert not registry.explain("clerk", "pay").allowed
+
+
+@pytest.mark.parametrize("value", [*ODD_TEXTS, "half", Decimal("0.5")], ids=repr)
+@pytest.mark.parametrize("field", ["done", "total"])
+def test_reports_stop_no_call(registry: ToolRegistry, field: str, value: object) -> None:
+    """Progress of any type ends no call: subscribers get its text, or the number that it stands for."""
+    reports: list[object] = []
+    registry.subscribe(lambda event: reports.append(event) if isinstance(event, ToolProgress) else None)
+
+    @registry.tool("count", shared=True)
+    def count(context: ToolContext) -> str:
+        """Count."""
+        values: dict[str, Any] = {"done": 1, "total": 2, field: value}
+        context.progress(**values)
+        return "done"
+
+    assert "done" == registry.agent("clerk").call("count")
+    (kind,) = {type(getattr(report, field)) for report in reports}
+    assert kind in (str, int, float, type(None))
 
 
 @pytest.mark.parametrize("value", ODD_TEXTS, ids=repr)
