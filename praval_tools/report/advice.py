@@ -128,12 +128,12 @@ def _read_as_judged(registry: ToolRegistry, name: str, arguments: object) -> obj
     implementation = record.tool.implementation
     try:
         with activate_tool_frame(name):  # classes of its parameters may run code of their own
-            given, repairs = implementation.coerce_arguments(arguments)
-            judged = implementation.render_for_review(implementation.bind_coerced(given, repairs))
+            bound = implementation.bind(arguments)
+            judged = implementation.render_for_review(bound)
     except (Exception, SystemExit):  # the seam to these classes
         return None
     return {  # a Decimal is bounded as a number, as which it may be given
-        key: value if isinstance(judged[key], Decimal) else judged[key] for key, value in given.items()
+        key: value if isinstance(judged[key], Decimal) else judged[key] for key, value in bound.arguments.items()
     }
 
 
