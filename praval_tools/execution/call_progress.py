@@ -58,7 +58,7 @@ class CallProgress(msgspec.Struct, eq=False):
             that it is for, and the arguments with which that was approved, or None.
         failure: How the last attempt ended.
         approved_text: What the tool gets by the approval, as text.
-        shown_arguments: The arguments as policies and approvers see them.
+        shown_arguments: The arguments as policies and approvers saw them, before an approver wrote others.
         coerced_arguments: The arguments after repairs, where they were coerced already.
         policy_answers: The answers of the policies, where they were asked before the pipeline began.
         refresh_state: Loads what other processes changed since a state; returns whether there was anything.

@@ -203,7 +203,8 @@ def _review_call(
         approval = answers.approval
         if tool.metadata.requires_approval and approval is None:
             approval = Ask(tool.metadata.approval_reason)
-    progress.shown_arguments = shown
+    if approved is None:
+        progress.shown_arguments = shown
     if approved is not None and progress.approved_text is None and not _is_read_back(runtime, run, shown):
         reason = "A class of its parameters makes other values of what an approver is shown, so nobody can write them."
         return _refuse_approved(runtime, progress, run, reason, "Approve the arguments as they are, or deny the call.")

@@ -45,7 +45,6 @@ class ApprovalRecorder:
     def request_approval(self, write_state: CallWriteState, step: RequestApproval) -> CallSteps[ApprovalAnswer | None]:
         """Return the recorded answer to *step*, or pass the request on and record it and its answer."""
         request, builder = step.request, write_state.builder
-        builder.add_secrets(request.arguments)  # the reason and edited arguments of an answer may quote them
         known = self._find_stored(request)
         if known is not None and (given := self._get_answer(known, request)) is not None:
             if isinstance(given, Allow) and given.arguments is not None:

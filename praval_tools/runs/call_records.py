@@ -32,7 +32,7 @@ from praval_tools.journal.replay import ReplayQuery
 from praval_tools.journal.storage.protocol import Record
 from praval_tools.names import has_type, shorten_repr
 from praval_tools.runs.call_plans import CallPlan
-from praval_tools.runs.call_secrets import find_judged_secrets, find_received_secrets
+from praval_tools.runs.call_secrets import find_judged_secrets, find_received_secrets, find_shown_secrets
 from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
 from praval_tools.schema.json_values import is_utf8_encodable
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
@@ -202,6 +202,10 @@ class CallRecordBuilder(msgspec.Struct):
     def add_received_secrets(self, implementation: ToolImplementation, bound: BoundArguments) -> None:
         """Replace the secrets of what the tool gets of its arguments, however it is spelled, in all later records."""
         self.secrets = find_received_secrets(self.plan.redaction_plan, implementation, bound, self.secrets)
+
+    def add_shown_secrets(self, progress: CallProgress) -> None:
+        """Replace the secrets of arguments that an approver saw in all later records."""
+        self.secrets = find_shown_secrets(self.plan.redaction_plan, progress, self.secrets)
 
     def add_judged_secrets(self, progress: CallProgress) -> None:
         """Replace the secrets of arguments with which the function was not entered in all later records."""

@@ -27,12 +27,22 @@ def find_received_secrets(
     return plan.redact_arguments(read_argument_spellings(implementation, received), secrets)[1]
 
 
+def find_shown_secrets(plan: RedactionPlan, progress: CallProgress, secrets: SecretMarkers) -> SecretMarkers:
+    """Return *secrets* with those of the arguments that an approver saw, which those that it wrote may quote."""
+    if progress.approval is None:
+        return secrets
+    if progress.coerced_arguments is not None:
+        secrets = plan.redact_arguments(progress.coerced_arguments[1], secrets)[1]
+    return plan.redact_arguments(progress.shown_arguments, secrets)[1]
+
+
 def find_judged_secrets(plan: RedactionPlan, progress: CallProgress, secrets: SecretMarkers) -> SecretMarkers:
     """
     Return *secrets* with those of the arguments of a call whose function has not been entered, in all spellings.
 
     Policies and approvers saw them, so that a refusal or an answer may quote them.
     """
+    secrets = find_shown_secrets(plan, progress, secrets)
     if progress.judged_arguments is None:
         return secrets
     implementation, _, bound = progress.judged_arguments

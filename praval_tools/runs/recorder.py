@@ -153,8 +153,7 @@ class Recorder:
                     yield from self._call_writer.write_interruption(write_state, run, error, entered=entered)
                 raise
             if isinstance(step, RunTool):
-                if progress.approval is not None and progress.coerced_arguments is not None:
-                    write_state.builder.add_secrets(progress.coerced_arguments[1])  # edited ones may quote them
+                write_state.builder.add_shown_secrets(progress)
                 answer = yield from self._execute_tool(write_state, step)
                 if write_state.is_approval_lost:
                     progress.approval, write_state.is_approval_lost = None, False

@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import AfterValidator, BaseModel, Field, RootModel, SecretStr, StringConstraints
 
-from praval_tools import ApprovalRequest, Ask, Deny, Secret, ToolCall, ToolRegistry
+from praval_tools import Allow, ApprovalRequest, Ask, Deny, Secret, ToolCall, ToolRegistry, ToolResult
 from praval_tools.integrations.opentelemetry import Telemetry
 
 UPPER_ID = "ABCDEFAB-CDEF-4BCD-ABCD-ABCDEFABCDEF"
@@ -136,6 +136,7 @@ each_kind = pytest.mark.parametrize("kind", KINDS)
 each_kind_that_is_judged = pytest.mark.parametrize(
     "kind", sorted(KINDS.keys() - {"beside others", "of pydantic", "half a model"})
 )
+each_moment = pytest.mark.parametrize("is_later", [False, True], ids=["at once", "later"])
 
 
 def declare(registry: ToolRegistry, kind: str, end: EndCall) -> list[str]:
@@ -216,8 +217,22 @@ def test_reasons_of_policies_quote_none(kind: str) -> None:
     assert seen[0] not in written
 
 
+def execute_answered(
+    registry: ToolRegistry, call: ToolCall, answer: Callable[[ApprovalRequest], Allow | Deny], *, is_later: bool
+) -> ToolResult:
+    """Execute *call*, with a handler that answers at once, or again once its request was answered."""
+    if is_later:
+        registry.execute(call)
+        (request,) = registry.approvals.pending()
+        registry.approvals.answer(request.id, answer(request))
+    else:
+        registry.set_approval_handler(answer)
+    return registry.execute(call)
+
+
 @each_kind_that_is_judged
-def test_answers_of_persons_quote_none(kind: str) -> None:
+@each_moment
+def test_answers_of_persons_quote_none(kind: str, *, is_later: bool) -> None:
     """Approvers see what the tool will get, and their answers may quote it, also in spans."""
     exporter, telemetry = make_telemetry()
     with ToolRegistry(journal="memory", telemetry=telemetry) as registry:
@@ -228,13 +243,40 @@ def test_answers_of_persons_quote_none(kind: str) -> None:
             return Deny(f"not with {seen[0]}")
 
         registry.add_policy(lambda *_: Ask("large"))
-        registry.set_approval_handler(refuse)
-        registry.execute(ToolCall("c", "take", {"value": KINDS[kind][1]}, "ann"))
+        execute_answered(registry, ToolCall("c", "take", {"value": KINDS[kind][1]}, "ann"), refuse, is_later=is_later)
         records, spans = read_journal(registry), read_spans(exporter)
 
     assert not spellings
     for written in (records, spans):
         assert "not with [secret " in written
+        assert seen[0] not in written
+
+
+@each_kind_that_is_judged
+@each_moment
+def test_edited_arguments_quote_none(kind: str, *, is_later: bool) -> None:
+    """Approvers may write what they saw into another argument, and leave the secret itself out."""
+    exporter, telemetry = make_telemetry()
+    with ToolRegistry(journal="memory", telemetry=telemetry) as registry:
+
+        def take(value: Any = None, note: str = "") -> str:
+            """Take."""
+            return note
+
+        take.__annotations__ |= {"value": KINDS[kind][0] | None}
+        registry.tool(owned_by="ann", requires_approval=True)(take)
+        call, seen = ToolCall("c", "take", {"value": KINDS[kind][1]}, "ann"), list[str]()
+
+        def edit(request: ApprovalRequest) -> Allow:
+            seen.append(find_spelling(dict(request.arguments)))
+            return Allow({"note": f"it was {seen[0]}"})
+
+        result = execute_answered(registry, call, edit, is_later=is_later).result
+        assert f"it was {seen[0]}" == result
+        records, spans = read_journal(registry), read_spans(exporter)
+
+    for written in (records, spans):
+        assert "it was [secret " in written
         assert seen[0] not in written
 
 
@@ -275,6 +317,8 @@ def test_classes_that_refuse_values_quote_none(kind: str) -> None:
 
 
 def test_classes_without_secrets_are_quoted() -> None:
+    """What a class says of its values is recorded where nothing is secret."""
+
     @attrs.define
     class Order:
         count: int = attrs.field(validator=lambda *args: refuse_value(args[2]))

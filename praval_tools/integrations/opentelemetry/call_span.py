@@ -98,8 +98,6 @@ class CallSpan:
         if isinstance(step, RunTool) and self._content is not None:
             self._content.read_run(self._progress, step)
         elif isinstance(step, RequestApproval):
-            if self._content is not None:
-                self._content.read_judged(self._progress)
             self._span.add_event("praval.approval.requested", {"praval.approval.id": step.request.id})
         elif isinstance(step, Sleep):
             failure = self._progress.failure

@@ -9,7 +9,7 @@ from praval_tools.integrations.opentelemetry.instruments import Instruments
 from praval_tools.journal.redaction.redactor import RedactionPlan
 from praval_tools.journal.redaction.secret_search import NO_SECRETS
 from praval_tools.runs.call_records import find_arguments_error, hide_words_of_classes
-from praval_tools.runs.call_secrets import find_judged_secrets, find_received_secrets
+from praval_tools.runs.call_secrets import find_judged_secrets, find_received_secrets, find_shown_secrets
 from praval_tools.runs.call_writer import encode_run_value, read_run_value
 from praval_tools.schema.json_values import replace_surrogates, replace_surrogates_in_json
 from praval_tools.tools.call import Outcome, ToolResult
@@ -34,15 +34,10 @@ class CallContent:
     def read_run(self, progress: CallProgress, run: RunTool) -> None:
         """Read the arguments with which the function is about to be entered, before it can change them."""
         self._run = run
-        if progress.approval is not None and progress.coerced_arguments is not None:  # edited ones may quote them
-            self._secrets = self._plan.redact_arguments(progress.coerced_arguments[1], self._secrets)[1]
+        self._secrets = find_shown_secrets(self._plan, progress, self._secrets)
         clean, self._secrets = self._plan.redact_arguments(run.bound_arguments.arguments, self._secrets)
         self._secrets = find_received_secrets(self._plan, run.tool.implementation, run.bound_arguments, self._secrets)
         self._arguments = self._write(clean)
-
-    def read_judged(self, progress: CallProgress) -> None:
-        """Read the secrets of the arguments that are judged, which an approval or a refusal may quote."""
-        self._secrets = find_judged_secrets(self._plan, progress, self._secrets)
 
     def read_call(self, progress: CallProgress) -> None:
         """Read the arguments as they were given, unless the function was entered with what they became."""
@@ -50,7 +45,7 @@ class CallContent:
             arguments = progress.call.arguments
             clean, self._secrets = self._plan.redact_arguments(arguments, self._secrets, is_validated=False)
             self._arguments = self._write(clean)
-            self.read_judged(progress)
+            self._secrets = find_judged_secrets(self._plan, progress, self._secrets)
 
     def read_result(self, result: ToolResult) -> ToolResult:
         """Read the value or the error; return the result with the copy of the value that was read."""
