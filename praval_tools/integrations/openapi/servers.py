@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
@@ -23,6 +23,10 @@ from praval_tools.names import shorten_repr
 _VARIABLE: Final = re.compile(r"\{([^{}]*)\}")
 
 
+def _read_origins(urls: Iterable[str]) -> Sequence[str]:
+    return [get_origin(url) for url in urls]
+
+
 @define(eq=False)
 class ServerReader:
     """
@@ -31,14 +35,14 @@ class ServerReader:
     Args:
         document: The document; its URL is what relative ones start from.
         base_url: Where all requests go, whatever the document says; None: where it says.
-        allowed: The URLs of servers that operations may have besides the document's own.
+        allowed: The servers that operations may have besides the document's own, given by URLs and kept as origins.
         problems: Receives what is wrong with the document.
         refusals: Receives why an operation cannot be a tool, although the document is right.
     """
 
     document: Document
     base_url: str | None
-    allowed: Iterable[str] = field(converter=lambda urls: [get_origin(url) for url in urls])
+    allowed: Sequence[str] = field(converter=_read_origins)
     problems: list[DocumentProblem]
     refusals: list[DocumentProblem]
     _own_origin: str = ""
