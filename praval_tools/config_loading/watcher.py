@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import Context
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from praval_tools.config.files import FileSignature, read_signature
 from praval_tools.errors import MissingExtraError, RegistryClosedError
-
-if TYPE_CHECKING:
-    from praval_tools.config_loading.source import ConfigurationSource
 
 _STEP_MILLISECONDS: Final = 50
 _DEBOUNCE_MILLISECONDS: Final = 2_000
@@ -24,7 +21,26 @@ _LOOK_MILLISECONDS: Final = 1_000
 _Signatures = tuple[FileSignature, ...]
 
 
-def watch_files(source: ConfigurationSource) -> Callable[[], None]:
+class WatchableSource(Protocol):
+    """What was loaded from files, and can be loaded again."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    @property
+    def files(self) -> Sequence[Path]:
+        """The files."""
+
+    @property
+    def signatures(self) -> _Signatures:
+        """What tells the content of the files that was loaded from any other."""
+
+    def refresh(self) -> object:
+        """Load the files again."""
+
+
+def watch_files(source: WatchableSource) -> Callable[[], None]:
     """
     Watch the files of *source*; it is refreshed after each change, and keeps what is wrong with one as its error.
 
@@ -72,7 +88,7 @@ def watch_files(source: ConfigurationSource) -> Callable[[], None]:
     return stop
 
 
-def _wait_for_end_of_writing(source: ConfigurationSource, stopped: threading.Event) -> _Signatures:
+def _wait_for_end_of_writing(source: WatchableSource, stopped: threading.Event) -> _Signatures:
     """Return the signatures of the files once they stay the same for a step; of files that go on changing, the last."""
     now = _read_signatures(source)
     for _ in range(_DEBOUNCE_MILLISECONDS // _STEP_MILLISECONDS):
@@ -90,7 +106,7 @@ def _is_emptied(path: Path) -> bool:
         return False
 
 
-def _read_signatures(source: ConfigurationSource) -> _Signatures:
+def _read_signatures(source: WatchableSource) -> _Signatures:
     """Return what tells the present content of the files from any other; of a missing file nothing."""
     signatures = []
     for path in source.files:
