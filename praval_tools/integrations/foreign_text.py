@@ -94,7 +94,7 @@ def remove_secrets(value: object, secrets: Sequence[str]) -> object:
         return {str(remove_secrets(key, secrets)): remove_secrets(item, secrets) for key, item in value.items()}
     if isinstance(value, list):
         return [remove_secrets(item, secrets) for item in value]
-    is_secret = isinstance(value, int | float) and value in _read_numbers(tuple(secrets))
+    is_secret = type(value) in (int, float) and value in _read_numbers(tuple(secrets))
     return _REMOVED if is_secret else value
 
 

@@ -235,9 +235,7 @@ grants:
         assert {"load", "refresh", "watch", "close"} == names - {
             "accept", "list_problems", "find_unknown_names", "list_unread_sources"
         }  # fmt: skip
-        with pytest.raises(
-            ToolExecutionError, match="'mallory' may not"
-        ):
+        with pytest.raises(ToolExecutionError, match="'mallory' may not"):
             Agent("mallory", registry=registry).call("widen")
 
 

@@ -153,6 +153,11 @@ def test_other_texts_stay() -> None:
     assert "\\" * 200_000 == remove_secrets("\\" * 200_000, ["\\\\\\\\-secret"])
 
 
+def test_truth_values_stay() -> None:
+    """A secret of digits hides the number that it is read as, and no `true` or `false`, which equal 1 and 0 in Python."""
+    assert [True, False, "[secret]"] == remove_secrets([True, False, 1], ["000001", "000000"])
+
+
 def test_a_service_that_sends_nothing_back_is_read_as_it_is(server: RawServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytes without the secret are the bytes of the answer."""
     monkeypatch.setenv("KEY", "sesame-open")
