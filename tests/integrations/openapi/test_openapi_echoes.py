@@ -154,7 +154,7 @@ def test_other_texts_stay() -> None:
 
 
 def test_truth_values_stay() -> None:
-    """A secret of digits hides the number that it is read as, and no `true` or `false`, which equal 1 and 0 in Python."""
+    """A secret of digits hides the number that it is read as, but no `true` or `false`, which equal 1 and 0 here."""
     assert [True, False, "[secret]"] == remove_secrets([True, False, 1], ["000001", "000000"])
 
 
