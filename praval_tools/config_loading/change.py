@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -12,12 +14,13 @@ from weakref import ref
 from attrs import define, field
 
 from praval_tools.access import events
-from praval_tools.access.records import AgentProfile, Block, DisabledRecord
+from praval_tools.access.records import AgentProfile, Block
 from praval_tools.access.state import AccessState
 from praval_tools.config.system import AgentConfig, GrantConfig, ServerConfig, ToolConfig
 from praval_tools.config_loading.checks import read_expiry
 from praval_tools.config_loading.declarations import Declarations, Located, ProblemCollector
 from praval_tools.config_loading.functions import build_function_tool, is_missing_function
+from praval_tools.config_loading.labels import build_label, find_label, label_files
 from praval_tools.config_loading.servers import ServerDeclaration, build_server
 from praval_tools.config_loading.services import ServiceInForce
 from praval_tools.config_loading.settings import SettingsChange
@@ -32,7 +35,7 @@ from praval_tools.errors import (
     UnknownToolError,
 )
 from praval_tools.execution.protocols import ToolSource
-from praval_tools.names import find_similar_names, get_collision_keys
+from praval_tools.names import OPERATOR, find_similar_names, get_collision_keys
 from praval_tools.registry.mcp_servers import make_mcp_source
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.tools.deferred import DeferredImplementation
@@ -45,22 +48,24 @@ class InForce:
     What a configuration has brought to a registry.
 
     Args:
+        files: The paths of its files, by what stands for them in records.
         tools: The tools that are functions, with their entries, by name.
         servers: The servers, with what is declared of them, by name.
         services: The OpenAPI documents, by their namespaces.
         agents: The profiles that were declared, by name.
         blocks: The blocks that were declared.
-        disabled: The categories that were disabled.
+        disabled: The categories that were disabled, each after what stands for its file.
         waiting_grants: Grants of tools that a server may bring once it is connected.
         blocked_grants: Grants that are not made, since a block refuses the agent the tool.
     """
 
+    files: dict[str, str] = field(factory=dict)
     tools: dict[str, tuple[ToolConfig, AnyTool]] = field(factory=dict)
     servers: dict[str, tuple[ServerDeclaration, ToolSource]] = field(factory=dict)
     services: dict[str, ServiceInForce] = field(factory=dict)
     agents: dict[str, AgentProfile] = field(factory=dict)
     blocks: set[Block] = field(factory=set)
-    disabled: set[str] = field(factory=set)
+    disabled: set[tuple[str, str]] = field(factory=set)
     waiting_grants: list[Located[GrantConfig]] = field(factory=list)
     blocked_grants: list[Located[GrantConfig]] = field(factory=list)
 
@@ -119,21 +124,25 @@ class ConfigurationChange:
 
     Args:
         registry: The registry.
-        label: What stands for the configuration in records: `config:` and the names of its files.
         declarations: What is declared.
         previous: What it brought before.
+        others: What other configurations have brought.
         problems: What is wrong with the declarations; receives what the registry finds.
         awaits_plugins: Plugins that it names are not loaded, for what is wrong with it: any tool may be one of theirs.
     """
 
     def __init__(
-        self, registry: ToolRegistry, label: str, declarations: Declarations, previous: InForce,
+        self, registry: ToolRegistry, declarations: Declarations, previous: InForce, others: Sequence[InForce],
         problems: ProblemCollector, *, awaits_plugins: bool = False,
     ) -> None:  # fmt: skip
-        self._registry, self._label, self.problems = registry, label, problems
-        self._declarations, self._previous, self._awaits_plugins = declarations, previous, awaits_plugins
+        self._registry, self._declarations, self.problems = registry, declarations, problems
+        self._previous, self._others, self._awaits_plugins = previous, others, awaits_plugins
         self._runtime, self._store = get_runtime(registry), get_runtime(registry).access_store
-        self._new = InForce()
+        foreign = {label: path for other in others for label, path in other.files.items()}
+        has_journal = registry.journal is not None or declarations.journal is not None
+        self._labels = label_files(declarations.documents, foreign, problems, has_journal=has_journal)
+        self._new = InForce({label: os.path.abspath(file) for file, label in self._labels.items()})
+        self._own = self._new.files.keys() | (previous.files.keys() - foreign.keys())
         self._made_sources: list[ToolSource] = []
 
     def apply(
@@ -160,10 +169,12 @@ class ConfigurationChange:
                 self._replace_tools(tools)
                 self._replace_servers()
                 self._replace_services(services)
+                grants = self._key_grants()
+                self._end_grants(grants)  # before their agents, whose retirement would end them for good
                 self._replace_agents()
                 self._replace_blocks()
                 self._replace_disabled_categories()
-                self._replace_grants()
+                self._make_grants(grants)
                 if problems := self.problems.all:
                     raise ConfigError(problems)
                 settings.enter()
@@ -180,7 +191,9 @@ class ConfigurationChange:
     def make_waiting_grants(self) -> list[ConfigProblem]:
         """Make the grants again, now that servers are connected; return what is wrong with some."""
         with self._registry.as_operator(), self._registry.change():
-            self._replace_grants()
+            grants = self._key_grants()
+            self._end_grants(grants)
+            self._make_grants(grants)
         return self.problems.found
 
     @property
@@ -203,7 +216,7 @@ class ConfigurationChange:
     def _replace_tools(self, tools: dict[str, tuple[ToolConfig, AnyTool]]) -> None:
         own = {name for name, (_, tool) in self._previous.tools.items() if self._is_registered(name, tool)}
         for name in own - tools.keys():
-            self._registry.unregister_tool(name, reason=f"{self._label} does not declare it any more")
+            self._registry.unregister_tool(name, reason="its configuration does not declare it any more")
         entries = {entry.value.name: entry for entry in self._declarations.tools}
         changes: list[events.AnyStateEvent] = []
         for name, (_, tool) in tools.items():
@@ -240,7 +253,7 @@ class ConfigurationChange:
             if self._runtime.sources.get(source.name) is source:
                 del self._runtime.sources[source.name]
             for tool in source.tools:
-                self._registry.unregister_tool(tool, reason=f"{self._label} changed what it says of its server")
+                self._registry.unregister_tool(tool, reason="its configuration changed its server")
         for name, declaration in declared.items():
             if name not in self._new.servers:
                 self._add_server(declaration)
@@ -269,7 +282,7 @@ class ConfigurationChange:
                 if self._runtime.sources.get(name) is service.source:
                     del self._runtime.sources[name]
                 for tool in service.source.tools:
-                    self._registry.unregister_tool(tool, reason=f"{self._label} changed what it says of its document")
+                    self._registry.unregister_tool(tool, reason="its configuration changed its document")
         entries = {entry.value.namespace: entry for entry in self._declarations.services}
         for name, service in services.items():
             if service.source is not None and service is not self._previous.services.get(name):
@@ -304,7 +317,8 @@ class ConfigurationChange:
         for name in sorted(known.keys() - self._declarations.agents.keys()):
             profile = self._state.get_profile(name)
             if profile.place == known[name].place and not profile.retired:
-                self._registry.retire_agent(name, reason=f"{self._label} does not declare it any more")
+                label = build_label(known[name].config_file)
+                self._registry.retire_agent(name, reason=f"{label} does not declare it any more")
 
     def _build_profile(self, name: str, entry: Located[AgentConfig]) -> AgentProfile:
         value = entry.value
@@ -316,62 +330,72 @@ class ConfigurationChange:
 
     # ── what refuses ─────────────────────────────────────────────────────────────────────────────
 
+    def _get_label(self, entry: Located[object]) -> str:
+        """Return what stands for the file of *entry* in records."""
+        return self._labels[entry.document.file]
+
     def _replace_blocks(self) -> None:
-        declared = {
-            Block(tool=entry.value.tool, agent=entry.value.agent, by=self._label, reason=entry.value.reason)
-            for entry in self._declarations.blocks
-        }
+        entries = [(self._get_label(entry), entry.value) for entry in self._declarations.blocks]
+        blocks = [Block(tool=entry.tool, agent=entry.agent, by=by, reason=entry.reason) for by, entry in entries]
+        declared = set({(block.by, block.tool, block.agent): block for block in blocks}.values())
         for block in self._list_own_blocks() - declared:
-            unblocked = events.ToolUnblocked(tool=block.tool, agent=block.agent, setter=self._label, by=self._label)
-            self._commit(unblocked)
+            self._commit(events.ToolUnblocked(tool=block.tool, agent=block.agent, setter=block.by, by=block.by))
         present = self._list_own_blocks()
         for block in sorted(declared - present - self._previous.blocks, key=lambda block: (block.agent, block.tool)):
-            self._commit(events.ToolBlocked(block=block, by=self._label, reason=block.reason))
+            self._commit(events.ToolBlocked(block=block, by=block.by, reason=block.reason))
         self._new.blocks = declared
 
     def _list_own_blocks(self) -> set[Block]:
         accesses = (access for tools in self._state.access_by_agent.values() for access in tools.values())
-        return {block for access in accesses for block in access.blocks if block.by == self._label}
+        return {block for access in accesses for block in access.blocks if block.by in self._own}
 
     def _replace_disabled_categories(self) -> None:
-        declared = {name for name, entry in self._declarations.categories.items() if not entry.value.enabled}
-        own = {record.name for record in self._state.disabled.values() if self._is_own_category(record)}
-        for name in sorted(own - declared):
-            self._commit(events.ToolEnabled(kind="category", name=name, by=self._label))
-        for name in sorted(declared - own - self._previous.disabled):
+        categories = self._declarations.categories.items()
+        declared = {(self._get_label(entry), name) for name, entry in categories if not entry.value.enabled}
+        records = [record for record in self._state.disabled.values() if record.kind == "category"]
+        ended = {(record.by, record.name) for record in records if record.by in self._own} - declared
+        for label, name in sorted(ended):
+            self._commit(events.ToolEnabled(kind="category", name=name, by=label))
+        again = {name for _, name in ended}  # of the files that disable a category, one is recorded
+        present = declared.union(*(other.disabled for other in self._others))
+        due = (declared - self._previous.disabled) | {(label, name) for label, name in present if name in again}
+        for label, name in sorted(due):
             if ("category", name) not in self._state.disabled:
-                self._commit(events.ToolDisabled(kind="category", name=name, by=self._label, reason="enabled: false"))
+                self._commit(events.ToolDisabled(kind="category", name=name, by=label, reason="enabled: false"))
         self._new.disabled = declared
-
-    def _is_own_category(self, record: DisabledRecord) -> bool:
-        return record.kind == "category" and record.by == self._label
 
     # ── grants ───────────────────────────────────────────────────────────────────────────────────
 
-    def _replace_grants(self) -> None:
-        """Make the declared grants, and end those that were declared before and are not any more."""
-        requests, numbers = dict[str, tuple[Located[GrantConfig], dict[str, object]]](), dict[str, int]()
-        self._new.waiting_grants, self._new.blocked_grants = [], []
+    def _key_grants(self) -> dict[str, Located[GrantConfig]]:
+        """Return the declared grants by their keys: file and terms, with a number where such a grant was made."""
+        keyed, numbers = dict[str, Located[GrantConfig]](), Counter[str]()
         for entry in self._declarations.grants:
-            if self.problems.is_known_of(entry) or not self._has_tool(entry):
+            if self.problems.is_known_of(entry):
                 continue
-            terms = _read_terms(entry.value)
-            base = f"{self._label}:{_compute_digest(entry.value)}"
-            key = self._number_key(base, numbers)
-            while key in requests or self._was_withdrawn(key):
-                key = self._number_key(base, numbers)
-            requests[key] = (entry, terms)
-        for record in list(self._state.grants.values()):
-            key = record.grant.key or ""
-            if key.startswith(f"{self._label}:") and key not in requests and not record.end_reason:
-                self._commit(events.GrantRevoked(grant=record.grant.id, by=self._label, reason="not declared any more"))
-        for key, (entry, terms) in requests.items():
-            self._make_grant(key, entry, terms)
+            key = base = f"{self._get_label(entry)}:{_compute_digest(entry.value)}"
+            while key in keyed or self._was_withdrawn(key):
+                numbers[base] += 1
+                key = f"{base}#{numbers[base]}"
+            keyed[key] = entry
+        return keyed
 
-    def _number_key(self, base: str, numbers: dict[str, int]) -> str:
-        """Return the next key of equal entries: *base*, then that with a number."""
-        number = numbers[base] = numbers.get(base, -1) + 1
-        return f"{base}#{number}" if number else base
+    def _end_grants(self, declared: Container[str]) -> None:
+        """End the grants that were declared before and are not any more, also those that wait for their tools."""
+        grants = [record.grant for record in self._state.grants.values() if not record.end_reason]
+        for stored in self._state.iter_pending_grants(None):
+            if isinstance(stored.change, events.ToolAssigned) and not self._new.may_have(stored.tool):
+                grants.append(stored.change.grant)
+        for grant in grants:
+            label = find_label(grant.key)
+            if grant.by == OPERATOR and label in self._own and grant.key not in declared:
+                self._commit(events.GrantRevoked(grant=grant.id, by=label, reason="not declared any more"))
+
+    def _make_grants(self, declared: Mapping[str, Located[GrantConfig]]) -> None:
+        """Make the grants whose tools are there."""
+        self._new.waiting_grants, self._new.blocked_grants = [], []
+        for key, entry in declared.items():
+            if self._has_tool(entry):
+                self._make_grant(key, entry)
 
     def _has_tool(self, entry: Located[GrantConfig]) -> bool:
         """Tell whether the tool is there; if not, it is awaited, a problem of its own, or one of this entry."""
@@ -386,19 +410,18 @@ class ConfigurationChange:
         return False
 
     def _was_withdrawn(self, key: str) -> bool:
-        """Tell whether the grant of this key ended because the configuration did not declare it any more."""
-        grant_id = self._state.grant_ids_by_key.get(("operator", key))
-        record = None if grant_id is None else self._state.grants[grant_id]
-        return record is not None and record.end_reason == f"revoked by {self._label!r}"
+        """Tell whether the grant of this key ended because its file did not declare it any more."""
+        record = self._state.find_grant(self._state.grant_ids_by_key.get((OPERATOR, key)) or "")
+        return record is not None and record.end_reason == f"revoked by {find_label(key)!r}"
 
-    def _make_grant(self, key: str, entry: Located[GrantConfig], terms: dict[str, object]) -> None:
+    def _make_grant(self, key: str, entry: Located[GrantConfig]) -> None:
         """Make a grant, unless the agent is blocked: a block at run time is not a mistake of the file."""
         if self._state.get_access(entry.value.agent, entry.value.tool).blocks:
             self._new.blocked_grants.append(entry)
             return
         grant: Callable[..., object] = self._registry.grant
         with self._collecting(entry, *(("where",) if entry.value.where is not None else ())):
-            grant(entry.value.tool, entry.value.agent, key=key, **terms)
+            grant(entry.value.tool, entry.value.agent, key=key, **_read_terms(entry.value))
 
 
 def _make_duplicate_error(holder: AnyTool, name: str) -> DuplicateToolError:

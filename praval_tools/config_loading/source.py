@@ -108,7 +108,7 @@ class ConfigurationSource:
         self, registry: ToolRegistry, paths: Sequence[str | os.PathLike[str]], *, has_journal: bool = True
     ) -> None:
         self._registry, self._paths, self._runtime = registry, tuple(paths), get_runtime(registry)
-        self._in_force, self._declarations = InForce(), Declarations()
+        self.in_force, self._declarations = InForce(), Declarations()
         base_handler = self._runtime.approvals.handler
         self._settings = RegistrySettings(registry, self._runtime.options, base_handler, has_journal)
         self._plugins = ConfiguredPlugins(registry)
@@ -146,7 +146,7 @@ class ConfigurationSource:
 
     @property
     def name(self) -> str:
-        """`config:` and the names of its files: what its blocks and revocations are recorded as."""
+        """`config:` and the names of its files; what each declares is recorded as `config:` and the name of that."""
         return self._name
 
     @property
@@ -162,12 +162,12 @@ class ConfigurationSource:
     @property
     def tools(self) -> list[str]:
         """The names of the tools that it has brought, those of its servers not counted."""
-        return list(self._in_force.tools)
+        return list(self.in_force.tools)
 
     @property
     def fingerprints(self) -> Mapping[str, str]:
         """The fingerprint of each of its tools, by name."""
-        return {name: tool.fingerprint for name, (_, tool) in self._in_force.tools.items()}
+        return {name: tool.fingerprint for name, (_, tool) in self.in_force.tools.items()}
 
     @property
     def reload_error(self) -> ToolError | None:
@@ -238,7 +238,7 @@ class ConfigurationSource:
 
     def find_unknown_names(self) -> Iterator[ConfigProblem]:
         """Yield a problem for each name of a tool, an agent or a category that nothing has; see `references`."""
-        state, in_force = self._registry.state, self._in_force
+        state, in_force = self._registry.state, self.in_force
         yield from find_unknown_tools(self._declarations, state.tools, in_force.may_have)
         yield from find_unknown_agents(self._declarations, self._registry.agents)
         if not in_force.list_unread_sources():
@@ -247,7 +247,7 @@ class ConfigurationSource:
 
     def list_unread_sources(self) -> list[str]:
         """Return the servers and documents that may bring tools whose names are not declared, in words."""
-        return self._in_force.list_unread_sources()
+        return self.in_force.list_unread_sources()
 
     # ── loading ──────────────────────────────────────────────────────────────────────────────────
 
@@ -276,33 +276,34 @@ class ConfigurationSource:
     def _load(self, reading: Reading, connect: bool) -> None:
         """Load in this order: what may fail and changes nothing; plugins; all the rest at once; servers that are up."""
         declarations, problems = reading.declarations, ProblemCollector(reading.problems)
-        label = self._name or self._build_name(reading.files)
-        tools = build_tools(declarations, self._in_force, problems)
-        services = read_services(self._registry, declarations, self._in_force.services, problems, connect=connect)
+        name = self._name or self._build_name(reading.files)
+        tools = build_tools(declarations, self.in_force, problems)
+        services = read_services(self._registry, declarations, self.in_force.services, problems, connect=connect)
         settings = self._settings.prepare(declarations, self._declarations, problems)
         awaits_plugins = bool(problems.all) and self._plugins.may_bring_tools(declarations)
         undo_plugins = None if problems.all else self._plugins.load(declarations)
+        others = [source.in_force for source in _list_sources(self._registry) if source is not self]
         change = ConfigurationChange(
-            self._registry, label, declarations, self._in_force, problems, awaits_plugins=awaits_plugins
+            self._registry, declarations, self.in_force, others, problems, awaits_plugins=awaits_plugins
         )
-        previous = self._in_force
+        previous = self.in_force
         try:
-            self._in_force = change.apply(tools, services, settings)
+            self.in_force = change.apply(tools, services, settings)
         except BaseException as error:
             if undo_plugins is not None:
                 undo_plugins()
             if isinstance(error, ConfigError):
                 raise ConfigError(sort_problems(error.problems)) from None
             raise
-        self._name, self._declarations, self._problems = label, declarations, []
-        self._runtime.sources.setdefault(label, self)
-        kept = set(map(id, self._in_force.list_sources()))
+        self._name, self._declarations, self._problems = name, declarations, []
+        self._runtime.sources.setdefault(name, self)
+        kept = set(map(id, self.in_force.list_sources()))
         for source in previous.list_sources():
             if id(source) not in kept:
                 source.close()
         if connect:
             self._connect_servers(change)
-        for entry in self._in_force.blocked_grants:
+        for entry in self.in_force.blocked_grants:
             text = f"The grant of {entry.value.tool!r} to {entry.value.agent!r} is not made: a block refuses it."
             remedy = "Lift the block with unblock(), and load the file again; or take the grant out of the file."
             self._problems.append(RegistryProblem("grant", entry.value.tool, text, remedy))
@@ -311,11 +312,11 @@ class ConfigurationSource:
     def _build_name(self, files: Sequence[Path]) -> str:
         """Return a name that no other source has: with the folders of the files, where only these differ."""
         name = f"config:{'+'.join(path.name for path in files)}"
-        return name if name not in self._runtime.sources else f"config:{'+'.join(map(str, files))}"
+        return name if name not in self._runtime.sources else f"config:{'+'.join(map(os.path.abspath, files))}"
 
     def _connect_servers(self, change: ConfigurationChange) -> None:
         """Connect the servers of which no tools are declared, and make the grants that wait for their tools."""
-        for declaration, source in self._in_force.servers.values():
+        for declaration, source in self.in_force.servers.values():
             connect = getattr(source, "connect", None)
             if declaration.tools is not None or connect is None or source.tools:
                 continue
@@ -325,10 +326,10 @@ class ConfigurationSource:
                 remedy = "See whether it runs; registry.refresh() asks it again."
                 self._problems.append(RegistryProblem("mcp-server", declaration.name, str(error), remedy))
                 warnings.warn(str(error), ConfigWarning, get_user_stacklevel())
-        if self._in_force.waiting_grants:
+        if self.in_force.waiting_grants:
             for problem in change.make_waiting_grants():
                 self._problems.append(RegistryProblem("grant", problem.key, str(problem), "Correct the entry."))
-            for entry in self._in_force.waiting_grants:
+            for entry in self.in_force.waiting_grants:
                 text = f"The grant of {entry.value.tool!r} to {entry.value.agent!r} is not made: there is no such tool."
                 self._problems.append(RegistryProblem("grant", entry.value.tool, text, "See what its server lists."))
 
@@ -340,5 +341,9 @@ def _refuse_agents() -> None:
 def find_source(registry: ToolRegistry, files: Sequence[Path]) -> ConfigurationSource | None:
     """Return the source of these files that a registry has, if it has one."""
     wanted = [path.resolve() for path in files]
-    sources = [source for source in get_runtime(registry).sources.values() if isinstance(source, ConfigurationSource)]
+    sources = _list_sources(registry)
     return next((source for source in sources if [path.resolve() for path in source.files] == wanted), None)
+
+
+def _list_sources(registry: ToolRegistry) -> list[ConfigurationSource]:
+    return [source for source in get_runtime(registry).sources.values() if isinstance(source, ConfigurationSource)]

@@ -1,0 +1,45 @@
+"""What stands for the files of a configuration in records: in a journal, a file is known by its name alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from praval_tools.config.files import ConfigDocument
+from praval_tools.config_loading.declarations import ProblemCollector
+
+
+def build_label(file: str | os.PathLike[str]) -> str:
+    """Return what stands for a file in records, wherever it is and whatever is loaded beside it."""
+    return f"config:{Path(file).name}"
+
+
+def label_files(
+    documents: Iterable[ConfigDocument], others: Mapping[str, str], problems: ProblemCollector, *, has_journal: bool
+) -> dict[str, str]:
+    """
+    Return what stands for each document in records, by its file.
+
+    Args:
+        documents: The files of a configuration.
+        others: The paths of the files of other configurations in the registry, by what stands for them.
+        problems: Receives what is wrong.
+        has_journal: Whether files are known in a journal: two of one name are a problem; else the second is known by
+            its path.
+    """
+    paths, labels = dict(others), dict[str, str]()
+    for document in documents:
+        path, label = os.path.abspath(document.file), build_label(document.file)
+        if (other := paths.setdefault(label, path)) != path:
+            label = f"config:{path}"
+            if has_journal:
+                text = f"a journal knows a file by its name, and {other} has the same; rename one of the two"
+                problems.found.append(document.build_problem((), f"{path}: {text}"))
+        labels[document.file] = label
+    return labels
+
+
+def find_label(key: str | None) -> str:
+    """Return what stands for the file that a grant of this key comes from, if one does."""
+    return (key or "").rpartition(":")[0]
