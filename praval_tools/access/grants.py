@@ -22,7 +22,7 @@ from praval_tools.access.permissions import (
 from praval_tools.access.records import MAX_CHAIN_LENGTH, GrantRecord, Principal, ToolRecord
 from praval_tools.access.redeclaration import plan_redeclaration
 from praval_tools.access.rules import can_satisfy_all, list_lineage, list_live_lineage, resolve_access
-from praval_tools.access.state import AccessState, find_pending_grants_ended_by
+from praval_tools.access.state import EMPTY_MAP, AccessState, find_pending_grants_ended_by, get_tool_origin
 from praval_tools.errors import GrantError, NotOwnerError, UnknownGrantError
 from praval_tools.names import OPERATOR, format_count, has_type, shorten_repr, to_plain_text
 from praval_tools.schema.json_input import MalformedArgumentsError, normalize_json
@@ -90,7 +90,7 @@ def plan_grant(
         request: What is asked for.
         actor: Who asks.
         now: The moment.
-        new_id: For the grant.
+        new_id: For the grant, where it has no key that it follows from.
         known_state: The state that this process knew when it was asked for.
 
     Returns:
@@ -107,7 +107,7 @@ def plan_grant(
             inherited = {name: getattr(previous, name) for name in left_out}
             declared = evolve(declared, **inherited)
         return plan_redeclaration(state, record, previous, declared, actor)
-    grant = _build_grant(record, request, actor, now, new_id)
+    grant = _build_grant(record, request, actor, now, _derive_id(state, record, request, actor) or new_id)
     if lenders is not None:
         grant = _lend_from_first_sufficient_grant(state, record, grant, lenders)
     if grant.key is None:
@@ -147,6 +147,20 @@ def _refuse_unknown_removal(state: AccessState, grant: Grant, known_state: Acces
             f"Another process has just taken {grant.tool!r} from {grant.agent!r}; the assignment changes nothing. "
             f"To give it back, assign it again."
         )
+
+
+def _derive_id(state: AccessState, record: ToolRecord, request: GrantRequest, actor: str) -> str | None:
+    """Return the id of a grant with a key, the same in each process that makes it; None if it has none, or it waits."""
+    if request.key is None:
+        return None
+    from hashlib import sha256
+
+    source = get_tool_origin(record.tool)
+    made = repr((actor, request.key, request.tool, request.agent, source))
+    grant_id = sha256(made.encode()).hexdigest()[:32]
+    stored = state.stored_changes.get(request.tool) or EMPTY_MAP
+    is_taken = grant_id in state.grants or any((kind, grant_id, source) in stored for kind in ("grant", "ended"))
+    return None if is_taken else grant_id
 
 
 def find_same_key_grant(state: AccessState, request: GrantRequest, actor: str) -> Grant | None:

@@ -8,7 +8,7 @@ import click
 
 from praval_tools import Grant, ToolRegistry
 from praval_tools.cli.app_option import complete_agent, complete_tool, note_missing_app, report_options
-from praval_tools.cli.change_command import ChangeResult, change_command
+from praval_tools.cli.change_command import ChangeResult, change_command, make_refusal
 from praval_tools.cli.common import JsonObject, UsageError
 from praval_tools.cli.journal_option import open_selected_registry
 from praval_tools.cli.listings import warn_if_undeclared
@@ -77,6 +77,10 @@ def revoke_command(registry: ToolRegistry, grant: str, reason: str) -> ChangeRes
         fix = suggest_names(grant, known) or " praval-tools grants lists the ids."
         raise UsageError(f"No grant {grant!r} is recorded.{fix}")
     ended = known[grant]
+    if registry.journal is not None and not registry.state.grants[grant].stored:
+        why = "the program makes it before it has a journal, so its end would not be recorded"
+        fix = f"Take it out there, or take the tool away: remove_tool_from_agent({ended.tool!r}, {ended.agent!r})."
+        raise make_refusal(f"The grant {grant} cannot be revoked: {why}. {fix}")
     details = {"grant": grant, "tool": ended.tool, "agent": ended.agent, "reason": reason}
     if not registry.revoke(grant, reason=reason):
         return ChangeResult(text=f"The grant {grant} had ended before.", changed=False, details=details)

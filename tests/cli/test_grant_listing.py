@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import pytest
 from cli_rig import BANK, App, Run, app, run  # noqa: F401
+
+from praval_tools import ToolRegistry
 
 GRANTING = BANK + (
     "registry.grant('quote', 'clerk', max_calls=3, key='k', where={'symbol': {'enum': ['A']}},"
@@ -59,6 +63,35 @@ class TestRevoke:
         assert run("grants", *at)[1] == ""
         assert "over" in run("audit", "--journal", "g.db")[1].splitlines()[-1]
         assert run("revoke", grant, *at)[1] == f"The grant {grant} had ended before.\n"
+
+    def test_one_that_is_not_recorded(self, run: Run, app: App) -> None:
+        """
+        What a program grants before it has a journal is there again at its next start: that is said, with what helps.
+        """
+        at = ("--app", f"{app(GRANTING)}:registry", "--journal", "g.db")
+        run("block", "quote", "intern", *at)
+        grant = run("grants", *at)[1].splitlines()[1].split()[0]
+        code, _, err = run("revoke", grant, *at)
+
+        assert (code, "unassign quote clerk" in err) == (3, True)
+        run("unassign", "quote", "clerk", *at)
+        assert run("grants", *at)[1] == ""
+
+    def test_it_ends_one_that_a_file_declares(self, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """
+        A grant of a file that no program has loaded yet; it stays revoked when one does.
+        """
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.syspath_prepend(str(tmp_path))
+        (tmp_path / "shop.py").write_text("def look() -> str:\n    return 'x'\n")
+        tool = "tools: [{name: look, description: D., module: shop, function: look}]\nagents: {ann: }\n"
+        (tmp_path / "tools.yml").write_text(tool + "grants: [{tool: look, agent: ann}]\njournal: {path: g.db}\n")
+        grant = run("grants")[1].splitlines()[1].split()[0]
+
+        assert grant in run("grants")[1]
+        assert run("revoke", grant)[:2] == (0, "Revoked the grant of look to ann.\n")
+        with ToolRegistry.from_config("tools.yml") as registry:
+            assert registry.grants() == []
 
     def test_what_permits_besides_is_said(self, run: Run, app: App) -> None:
         """
