@@ -10,7 +10,6 @@ from typing import Any, Final, TypeGuard, cast
 import msgspec
 
 from praval_tools.clock import Clock
-from praval_tools.errors import ToolArgumentsError
 from praval_tools.execution.call_progress import CallProgress
 from praval_tools.execution.effects import RunTool
 from praval_tools.execution.failures import find_builtin_base
@@ -26,13 +25,18 @@ from praval_tools.journal.events import (
     get_process_name,
 )
 from praval_tools.journal.recorded_decisions import to_recorded_decision
-from praval_tools.journal.redaction.redactor import RedactionPlan
 from praval_tools.journal.redaction.secret_search import NO_SECRETS, SecretMarkers
 from praval_tools.journal.replay import ReplayQuery
 from praval_tools.journal.storage.protocol import Record
-from praval_tools.names import has_type, shorten_repr
+from praval_tools.names import shorten_repr
 from praval_tools.runs.call_plans import CallPlan
-from praval_tools.runs.call_secrets import find_judged_secrets, find_received_secrets, find_shown_secrets
+from praval_tools.runs.call_secrets import (
+    find_arguments_error,
+    find_judged_secrets,
+    find_received_secrets,
+    find_shown_secrets,
+    hide_class_messages,
+)
 from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
 from praval_tools.schema.json_values import is_utf8_encodable
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
@@ -343,7 +347,7 @@ def build_refusal_record(builder: CallRecordBuilder, result: ToolResult, attempt
     """Return the record of a call that ended before its tool started."""
     if (error := find_arguments_error(result)) is not None:
         builder.add_secrets(builder.call.arguments, is_validated=False)
-        error = hide_words_of_classes(error, builder.plan.redaction_plan, builder.secrets)
+        error = hide_class_messages(error, builder.plan.redaction_plan, builder.secrets)
     return builder.build_record(CallRefused(
         **builder.build_common_fields(), **builder.digest_fields, outcome=result.outcome,
         arguments=builder.call.arguments,
@@ -352,27 +356,6 @@ def build_refusal_record(builder: CallRecordBuilder, result: ToolResult, attempt
         problems=() if error is None else error.problems, chain=builder.call.on_behalf_of,
         principal=builder.principal, parent_id=builder.call.parent_id, toolcall_reason=builder.call.reason,
     ), attempt)  # fmt: skip
-
-
-def find_arguments_error(result: ToolResult) -> ToolArgumentsError | None:
-    """Return what says that the arguments of a call do not fit, if that is how it ended."""
-    if result.outcome is not Outcome.INVALID_ARGUMENTS or not has_type(result.exception, ToolArgumentsError):
-        return None
-    return result.exception
-
-
-def hide_words_of_classes(
-    error: ToolArgumentsError, plan: RedactionPlan, secrets: SecretMarkers
-) -> ToolArgumentsError:
-    """
-    Return *error* without what classes of parameters say, where anything is secret.
-
-    A class may quote what it made of a secret before it refused it, which nobody else has seen.
-    """
-    if not error.quotes_classes or not (secrets or plan.has_secret_parameters):
-        return error
-    problems = [msgspec.structs.replace(problem, reason="was refused by its class") for problem in error.problems]
-    return ToolArgumentsError(error.tool, problems)
 
 
 def build_interruption_record(builder: CallRecordBuilder, run: RunTool, entered: bool, error: BaseException) -> Record:

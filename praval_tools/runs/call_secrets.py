@@ -1,11 +1,16 @@
-"""Finds the secrets in the arguments of one call, in every spelling that its records and its span may quote."""
+"""Finds the secrets of one call, in every spelling that its records and its span may quote."""
 
 from __future__ import annotations
 
+import msgspec
+
+from praval_tools.errors import ToolArgumentsError
 from praval_tools.execution.call_progress import CallProgress
 from praval_tools.journal.redaction.redactor import RedactionPlan
 from praval_tools.journal.redaction.secret_search import SecretMarkers
+from praval_tools.names import has_type
 from praval_tools.tools.argument_spellings import read_argument_spellings
+from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.implementation import MISS, BoundArguments, ToolImplementation
 
 
@@ -48,3 +53,22 @@ def find_judged_secrets(plan: RedactionPlan, progress: CallProgress, secrets: Se
     implementation, _, bound = progress.judged_arguments
     secrets = plan.redact_arguments(bound.arguments, secrets)[1]
     return find_received_secrets(plan, implementation, bound, secrets)
+
+
+def find_arguments_error(result: ToolResult) -> ToolArgumentsError | None:
+    """Return what says that the arguments of a call do not fit, if that is how it ended."""
+    if result.outcome is not Outcome.INVALID_ARGUMENTS or not has_type(result.exception, ToolArgumentsError):
+        return None
+    return result.exception
+
+
+def hide_class_messages(error: ToolArgumentsError, plan: RedactionPlan, secrets: SecretMarkers) -> ToolArgumentsError:
+    """
+    Return *error* without what classes of parameters say, where anything is secret.
+
+    A class may quote what it made of a secret before it refused it, which nobody else has seen.
+    """
+    if not error.quotes_classes or not (secrets or plan.has_secret_parameters):
+        return error
+    problems = [msgspec.structs.replace(problem, reason="was refused by its class") for problem in error.problems]
+    return ToolArgumentsError(error.tool, problems)

@@ -8,8 +8,13 @@ from praval_tools.integrations.opentelemetry.attributes import Attributes, drop_
 from praval_tools.integrations.opentelemetry.instruments import Instruments
 from praval_tools.journal.redaction.redactor import RedactionPlan
 from praval_tools.journal.redaction.secret_search import NO_SECRETS
-from praval_tools.runs.call_records import find_arguments_error, hide_words_of_classes
-from praval_tools.runs.call_secrets import find_judged_secrets, find_received_secrets, find_shown_secrets
+from praval_tools.runs.call_secrets import (
+    find_arguments_error,
+    find_judged_secrets,
+    find_received_secrets,
+    find_shown_secrets,
+    hide_class_messages,
+)
 from praval_tools.runs.call_writer import encode_run_value, read_run_value
 from praval_tools.schema.json_values import replace_surrogates, replace_surrogates_in_json
 from praval_tools.tools.call import Outcome, ToolResult
@@ -53,7 +58,7 @@ class CallContent:
             return result
         if result.outcome is not Outcome.OK:
             error = find_arguments_error(result)
-            text = result.error if error is None else str(hide_words_of_classes(error, self._plan, self._secrets))
+            text = result.error if error is None else str(hide_class_messages(error, self._plan, self._secrets))
             self._error = self._write(self._plan.redact_text(text or "", self._secrets))
         elif self._run is not None:
             try:
