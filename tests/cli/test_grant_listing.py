@@ -82,9 +82,8 @@ class TestRevoke:
         A grant of a file that no program has loaded yet; it stays revoked when one does.
         """
         monkeypatch.chdir(tmp_path)
-        monkeypatch.syspath_prepend(str(tmp_path))
-        (tmp_path / "shop.py").write_text("def look() -> str:\n    return 'x'\n")
-        tool = "tools: [{name: look, description: D., module: shop, function: look}]\nagents: {ann: }\n"
+        fields = "name: look, description: D., parameters_schema: {type: object}, module: shop, function: look"
+        tool = f"tools: [{{{fields}}}]\nagents: {{ann: }}\n"  # nothing is imported of it before a call
         (tmp_path / "tools.yml").write_text(tool + "grants: [{tool: look, agent: ann}]\njournal: {path: g.db}\n")
         grant = run("grants")[1].splitlines()[1].split()[0]
 
