@@ -29,8 +29,11 @@ def restore_changes(state: AccessState, name: str) -> list[events.AnyStateEvent]
     restored = list[events.AnyStateEvent]()
     if name not in state.tools:
         return restored
-    for stored in sorted(state.list_stored_changes(name), key=_get_restoration_order):
-        change = _select_applicable_part(stored, state.tools[name])
+    stored_changes = sorted(state.list_stored_changes(name), key=_get_restoration_order)
+    ended_grants = {stored.key for stored in stored_changes if stored.kind == "ended" and stored.change is not None}
+    for stored in stored_changes:
+        is_over = stored.kind in ("grant", "ended") and stored.key in ended_grants  # whatever the tool is now
+        change = stored.change if is_over else _select_applicable_part(stored, state.tools[name])
         for event in _iter_effective_events(state, stored, replace(change, stored=True)) if change is not None else ():
             restored.append(event)
             state = apply_event(state, event)

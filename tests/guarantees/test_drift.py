@@ -165,6 +165,30 @@ class TestParameters:
             assert [] == list_waiting(second)
 
 
+class TestEndedGrants:
+    @pytest.mark.parametrize("end", ["revoke", "remove"])
+    @pytest.mark.parametrize("change", ["safety", "parameters", "source"])
+    def test_stay_ended_whatever_the_tool_is_then(self, store: Any, end: str, change: str) -> None:
+        """Broken promise: start-up code got back what the operator had revoked, once the tool said another risk."""
+
+        def other(target: str) -> str:
+            """Wipe a disk."""
+            return target
+
+        if change == "parameters":
+            make_version(other)
+        with start(store) as first:
+            grant = first.grant("wipe", "clerk", key="start")
+            if end == "revoke":
+                first.revoke(grant)
+            else:
+                first.remove_tool_from_agent("wipe", "clerk")
+        with start(store, wipe if change == "safety" else other, risk_level="high") as second:
+            assert not second.assign_tool_to_agent("wipe", "clerk", key="start")
+            assert "forbidden" == outcome(second, "wipe", **{"disk" if change == "safety" else "target": "a"})
+            assert [] == list_waiting(second)
+
+
 class TestJournalsOfBefore:
     def test_a_grant_without_a_snapshot(self, store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         """A grant that an older release stored counts as it did: its journal does not say what the tool was."""
