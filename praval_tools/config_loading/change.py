@@ -20,7 +20,7 @@ from praval_tools.config.system import AgentConfig, GrantConfig, ServerConfig, T
 from praval_tools.config_loading.checks import read_expiry
 from praval_tools.config_loading.declarations import Declarations, Located, ProblemCollector
 from praval_tools.config_loading.functions import build_function_tool, is_missing_function
-from praval_tools.config_loading.labels import build_label, find_label, label_files
+from praval_tools.config_loading.labels import find_label, label_files
 from praval_tools.config_loading.servers import ServerDeclaration, build_server
 from praval_tools.config_loading.services import ServiceInForce
 from praval_tools.config_loading.settings import SettingsChange
@@ -316,9 +316,9 @@ class ConfigurationChange:
                 self._commit(events.AgentDeclared(profile=profile))
         for name in sorted(known.keys() - self._declarations.agents.keys()):
             profile = self._state.get_profile(name)
-            if profile.place == known[name].place and not profile.retired:
-                label = build_label(known[name].config_file)
-                self._registry.retire_agent(name, reason=f"{label} does not declare it any more")
+            if profile.place == known[name].place and not profile.retired:  # other programs may declare it
+                retired = AgentProfile(name=name, declared=True, retired=True, place=profile.place)
+                self._commit(events.AgentDeclared(profile=retired))
 
     def _build_profile(self, name: str, entry: Located[AgentConfig]) -> AgentProfile:
         value = entry.value
