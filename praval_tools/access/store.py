@@ -242,7 +242,7 @@ class StateStore:
         """Store and publish *change*; False where it is not based on the present state, and nothing happened."""
         persistence = self.persistence
         if persistence is None or not _has_any(change, STORED_EVENTS):
-            if persistence is not None and not change.events:
+            if persistence is not None and (change.is_whole or not change.events):
                 persistence.write_deferred()  # a change that changes nothing may be one that is tried again
                 if persistence.is_outdated(change.base, at_once=True):  # it may change something now
                     self._publish_other_changes(persistence)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 import attrs
@@ -14,7 +15,7 @@ from praval_tools.config.decode import decode_table
 from praval_tools.config.files import ConfigDocument
 from praval_tools.config.plugins import PluginsConfig, decode_plugins_config
 from praval_tools.config.toml_lines import KeyPath
-from praval_tools.errors import ConfigError, ConfigProblem, InvalidNameError
+from praval_tools.errors import ConfigError, ConfigProblem, InvalidNameError, ToolError
 from praval_tools.names import check_agent_name, check_tool_name, suggest_names
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.tools.source import Source
@@ -113,6 +114,14 @@ class ProblemCollector:
         """Report a problem of *entry*, or of a *key* in it."""
         if not self.is_known_of(entry):
             self.found.append(entry.build_problem(expected, *key))
+
+    @contextmanager
+    def collecting(self, entry: Located[object], *key: str | int) -> Iterator[None]:
+        """Take an error of a registry as a problem of *entry*, or of a *key* in it."""
+        try:
+            yield
+        except ToolError as error:
+            self.report(entry, str(error), *key)
 
     @property
     def all(self) -> list[ConfigProblem]:

@@ -20,7 +20,7 @@ from praval_tools.config.files import (
     list_config_paths,
     read_document,
 )
-from praval_tools.config_loading.change import ConfigurationChange, InForce, build_tools
+from praval_tools.config_loading.change import ConfigurationChange, build_tools
 from praval_tools.config_loading.checks import check_declarations, sort_problems
 from praval_tools.config_loading.declarations import (
     Declarations,
@@ -28,6 +28,7 @@ from praval_tools.config_loading.declarations import (
     read_declarations,
 )
 from praval_tools.config_loading.environment import expand_declarations
+from praval_tools.config_loading.in_force import InForce
 from praval_tools.config_loading.plugins_in_force import ConfiguredPlugins
 from praval_tools.config_loading.references import find_unknown_agents, find_unknown_categories, find_unknown_tools
 from praval_tools.config_loading.services import read_services
@@ -308,6 +309,7 @@ class ConfigurationSource:
             remedy = "Lift the block with unblock(), and load the file again; or take the grant out of the file."
             self._problems.append(RegistryProblem("grant", entry.value.tool, text, remedy))
             warnings.warn(f"{text} {remedy}", ConfigWarning, get_user_stacklevel())
+        change.warn()
 
     def _build_name(self, files: Sequence[Path]) -> str:
         """Return a name that no other source has: with the folders of the files, where only these differ."""

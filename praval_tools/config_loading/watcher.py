@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import Context
@@ -10,13 +11,16 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from praval_tools.config.files import FileSignature, read_signature
-from praval_tools.errors import MissingExtraError, RegistryClosedError
+from praval_tools.errors import ConfigError, MissingExtraError, RegistryClosedError
 
 _STEP_MILLISECONDS: Final = 50
 _DEBOUNCE_MILLISECONDS: Final = 2_000
 """For how long a file may go on changing before it is loaded all the same."""
 _LOOK_MILLISECONDS: Final = 1_000
 """After how long the files are looked at without a notice: one may be lost, as on network drives."""
+
+_RETRY_SECONDS: Final = 1.0, 60.0
+"""After how long a load is tried again that failed for something else than the files: at first, and at most."""
 
 _Signatures = tuple[FileSignature, ...]
 
@@ -63,19 +67,23 @@ def watch_files(source: WatchableSource) -> Callable[[], None]:
             *folders, stop_event=stopped, step=_STEP_MILLISECONDS, debounce=_DEBOUNCE_MILLISECONDS, recursive=False,
             rust_timeout=_LOOK_MILLISECONDS, yield_on_timeout=True, raise_interrupt=False, watch_filter=None,
         )  # fmt: skip
+        delay, next_try = _RETRY_SECONDS[0], float("inf")
         for _ in changes:
-            if _read_signatures(source) == known:
+            if _read_signatures(source) == known and time.monotonic() < next_try:
                 continue
             now = _wait_for_end_of_writing(source, stopped)
             if any(map(_is_emptied, source.files)):
                 continue
-            known = now
+            delay = min(2 * delay, _RETRY_SECONDS[1]) if now == known else _RETRY_SECONDS[0]
+            known, next_try = now, float("inf")
             try:
                 source.refresh()
             except RegistryClosedError:
                 return
-            except Exception:  # noqa: S112 - it is among the problems of the registry, until the files are right
+            except ConfigError:  # it is among the problems of the registry, until the files are right
                 continue
+            except Exception:  # so is this: of a store, for one
+                next_try = time.monotonic() + delay
 
     thread = threading.Thread(target=Context().run, args=(follow,), name=f"watch {source.name}", daemon=True)
     thread.start()

@@ -9,7 +9,10 @@ import pytest
 from config_rig import load
 
 from praval_tools import ConfigError, Outcome, ToolCall, ToolRegistry
+from praval_tools.config_loading.change import ConfigurationChange
 from praval_tools.config_loading.source import ConfigWarning
+from praval_tools.errors import ConfigProblem
+from praval_tools.journal.storage.sql_store import SqlStore
 from praval_tools.registry.registry import get_runtime
 
 pytest.importorskip("mcp", reason="needs the SDK of MCP")
@@ -17,6 +20,7 @@ pytest.importorskip("mcp", reason="needs the SDK of MCP")
 # Tests of: servers
 
 from mcp_client_rig import SUPPORT, list_notes
+from write_ahead_rig import FailingStore
 
 SERVER = f"""
 mcp_servers:
@@ -95,6 +99,38 @@ class TestListedTools:
             source.refresh()
             assert Outcome.OK is call(registry, "s-say", "ann", text="hello")
             assert [] == [one for one in registry.problems() if one.kind in ("mcp-server", "grant")]
+
+    def test_a_grant_that_is_taken_out_between_two_starts_ends(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """At no moment of the next start does it count; one that stays keeps its count, one that comes back is new."""
+        make_waiting_grants, seen = ConfigurationChange.make_waiting_grants, list[bool]()
+
+        def look_and_make(change: ConfigurationChange) -> list[ConfigProblem]:
+            seen.append(change._registry.explain("ann", "s-say").allowed)
+            return make_waiting_grants(change)
+
+        monkeypatch.setattr(ConfigurationChange, "make_waiting_grants", look_and_make)
+        steps = (("ann", "bob"), "ann bob"), (("bob",), "bob"), (("ann", "bob"), "ann"), (("ann", "bob"), "ann")
+        for declared, allowed in (*steps, (("ann", "bob"), "")):
+            grants = ", ".join(f"{{tool: s-say, agent: {agent}, max_calls: 2}}" for agent in declared)
+            text = f"{SERVER}agents: {{ops: {{}}, ann: {{}}, bob: {{}}}}\njournal: {{path: runs.db}}\n"
+            (folder / "c.yml").write_text(f"{text}grants: [{grants}]\n")
+            with ToolRegistry.from_config("c.yml") as registry:
+                assert [] == registry.problems()
+                outcomes = {agent: call(registry, "s-say", agent, text="hello") for agent in ("ann", "bob")}
+                assert allowed == " ".join(agent for agent, outcome in outcomes.items() if outcome is Outcome.OK)
+        assert [False, False, False, True, False] == seen
+
+    def test_an_agent_that_another_process_blocks_meanwhile(self, folder: Path) -> None:
+        """The grant is not made, with a warning, and the load goes on; it was an error of the program."""
+        (folder / "c.yml").write_text(SERVER + GRANT)
+        store, other = FailingStore(SqlStore(folder / "runs.db")), ToolRegistry(journal=folder / "runs.db")
+        store.before = lambda kind: other.block("s-say", "ann") if kind == "tool_assigned" else None
+        with ToolRegistry(journal=store) as registry, other:
+            with pytest.warns(ConfigWarning, match="'s-say' to 'ann' is not made: a block"):
+                registry.configure_from("c.yml")
+            assert [] == registry.grants()
 
 
 class TestReload:

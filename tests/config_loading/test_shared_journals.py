@@ -1,13 +1,177 @@
 """Programs that share a journal, each with configurations: what one declares and takes back, the others see at once."""
 
-# Tests of: change, source
+# Tests of: change, access_plan, in_force, source
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
+
+import pytest
+from state_rig import path, shared  # noqa: F401  # fixtures
 
 from praval_tools import Outcome, ToolCall, ToolRegistry
+from praval_tools.config_loading.change import ConfigurationChange
+from praval_tools.config_loading.source import ConfigurationSource, ConfigWarning
+
+GRANT, GRANT_2 = {"tool": "t1", "agent": "ann"}, {"tool": "t2", "agent": "ann"}
+BLOCK = {"tool": "t1", "agent": "bank"}
+
+
+def write(**sections: object) -> None:
+    """Write the configuration that the programs have in common."""
+    fields = {"module": "sums", "function": "add", "owned_by": "bank"}
+    tools = [{"name": name, "category": name, **fields} for name in ("t1", "t2")]
+    sections = {"tools": tools, "agents": {"bank": {}}, **sections}
+    Path("c.yml").write_text("".join(f"{name}: {json.dumps(value)}\n" for name, value in sections.items()))
+
+
+class Program:
+    """A program with the configuration, beside others on the same journal."""
+
+    def __init__(self, journal: Path | str) -> None:
+        self.registry = ToolRegistry(journal=journal)
+        source = self.registry.configure_from("c.yml")
+        assert isinstance(source, ConfigurationSource)
+        self.source = source
+
+    def may(self, tool: str, agent: str = "ann") -> bool:
+        """Tell whether a call is allowed."""
+        return self.registry.execute(ToolCall(None, tool, {"x": 1}, agent)).outcome is Outcome.OK
+
+    def load(self, **sections: object) -> None:
+        """Change the file, and load it here."""
+        write(**sections)
+        self.source.refresh()
+
+
+@pytest.fixture
+def programs(shared: Path | str, folder: Path) -> Iterator[tuple[Program, Program]]:
+    """Two programs on one journal."""
+    write()
+    one, two = Program(shared), Program(shared)
+    yield one, two
+    one.registry.close()
+    two.registry.close()
+
+
+class TestOtherProcesses:
+    """What another program did a moment ago counts for what is loaded."""
+
+    @pytest.mark.parametrize(
+        ("sections", "tool", "agent", "allowed"),
+        [
+            ({"grants": [GRANT]}, "t1", "ann", True),
+            ({"blocks": [BLOCK]}, "t1", "bank", False),
+            ({"categories": {"t1": {"enabled": False}}}, "t1", "bank", False),
+        ],
+    )
+    def test_what_one_declared_the_other_takes_back(
+        self, programs: tuple[Program, Program], sections: dict[str, object], tool: str, agent: str, allowed: bool
+    ) -> None:
+        """Whoever loads the file without the entry ends it, for all; and who loads it with it makes it again."""
+        one, two = programs
+        for program, other in ((one, two), (two, one)):
+            program.load(**sections)
+            assert [allowed, allowed] == [program.may(tool, agent), other.may(tool, agent)]
+            program.load()
+            program.load(**sections)
+            other.load()
+            assert [not allowed] * 2 == [program.may(tool, agent), other.may(tool, agent)]
+
+    def test_a_grant_to_whom_another_blocked_is_not_made(self, programs: tuple[Program, Program]) -> None:
+        """With a warning, and the rest of the file counts; lifted by the other, it is made."""
+        one, two = programs
+        two.load(grants=[GRANT_2])
+        one.registry.block("t1", "ann")
+        with pytest.warns(ConfigWarning, match="'t1' to 'ann' is not made: a block"):
+            two.load(grants=[GRANT])
+        assert [False, False] == [two.may("t1"), two.may("t2")]
+        one.registry.unblock("t1", "ann")
+        two.load(grants=[GRANT])
+        assert two.may("t1")
+
+    def test_what_the_operator_did_elsewhere_stays(self, programs: tuple[Program, Program]) -> None:
+        """A grant that was removed, and a block that was lifted."""
+        one, two = programs
+        for program in (one, two):
+            program.load(grants=[GRANT], blocks=[BLOCK])
+        one.registry.remove_tool_from_agent("t1", "ann")
+        one.registry.unblock("t1", "bank")
+        two.load(grants=[GRANT], blocks=[BLOCK], limits=[])
+        assert [False, True] == [two.may("t1"), two.may("t1", "bank")]
+
+    def test_what_a_process_of_its_own_did(self, folder: Path) -> None:
+        """It blocks, and lifts the block again."""
+        write(journal={"path": "runs.db"})
+        with ToolRegistry.from_config("c.yml") as registry:
+            for verb, allowed in (("block", False), ("unblock", True)):
+                code = f"from praval_tools import ToolRegistry; ToolRegistry(journal='runs.db').{verb}('t1', 'ann')"
+                subprocess.run([sys.executable, "-c", code], check=True)
+                write(journal={"path": "runs.db"}, grants=[GRANT])
+                with nullcontext() if allowed else pytest.warns(ConfigWarning, match="is not made: a block"):
+                    registry.refresh()
+                assert allowed is registry.explain("ann", "t1").allowed
+
+
+class TestChangesWhileItIsLoaded:
+    """Where another process changes something between the planning and the end, all of it is planned again."""
+
+    CASES = (
+        ({"grants": [GRANT]}, lambda other: other.registry.block("t1", "ann"), [False, False]),
+        ({"grants": [GRANT]}, lambda other: other.load(grants=[GRANT, GRANT_2]), [True, False]),
+        ({"grants": [GRANT]}, lambda other: other.load(blocks=[GRANT]), [True, False]),
+        ({"agents": {"bank": {}, "new": {}}}, lambda other: other.load(grants=[GRANT]), [False, False]),
+        ({"limits": []}, lambda other: other.load(grants=[GRANT]), [False, False]),
+    )
+
+    @pytest.mark.parametrize(
+        ("sections", "step", "allowed"), CASES, ids=["block", "grant", "its block", "nothing stored", "nothing"]
+    )
+    @pytest.mark.filterwarnings("ignore::praval_tools.config_loading.source.ConfigWarning")
+    def test_are_seen(
+        self, programs: tuple[Program, Program], monkeypatch: pytest.MonkeyPatch, sections: dict[str, object],
+        step: Callable[[Program], object], allowed: list[bool],
+    ) -> None:  # fmt: skip
+        """Nothing that the file does not declare stays, and no block is overlooked."""
+        one, two = programs
+        steps, refuse = [step], ConfigurationChange._refuse_problems
+
+        def plan(change: ConfigurationChange, state: Any) -> Any:
+            if steps:
+                steps.pop()(one)
+            return refuse(change, state)
+
+        monkeypatch.setattr(ConfigurationChange, "_refuse_problems", plan)
+        two.load(**sections)
+        assert allowed == [two.may("t1"), two.may("t2")] == [one.may("t1"), one.may("t2")]
+
+
+class TestStarts:
+    def test_a_grant_that_is_taken_out_ends_before_its_tool_comes(
+        self, shared: Path | str, folder: Path
+    ) -> None:  # fmt: skip
+        """Where the program registers the tool after the file is loaded, too; put back into the file, it is made."""
+
+        def look(x: float) -> float:
+            """Look."""
+            return x
+
+        for grants, is_late in (([GRANT], False), ([], True), ([], False), ([GRANT], False)):
+            write(tools=[], agents={"bank": {}, "ann": {}}, grants=grants)
+            with ToolRegistry(journal=shared) as registry:
+                if not is_late:
+                    registry.tool("t1", owned_by="bank")(look)
+                registry.configure_from("c.yml")
+                if is_late:
+                    registry.tool("t1", owned_by="bank")(look)
+                assert bool(grants) is registry.explain("ann", "t1").allowed
+                assert [] == registry.problems()
 
 
 class TestAgents:

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from write_ahead_rig import FailingStore
 
 from praval_tools import Outcome, ToolCall, ToolRegistry
+from praval_tools.journal.storage.sql_store import SqlStore
 
 OLD, NEW = ("a", "b"), ("c", "d")
 
@@ -202,3 +204,18 @@ def test_a_change_while_the_file_is_loaded_is_not_lost(folder: Path, way: str) -
         registry.configure_from("c.yml", watch=True)
     with registry:
         wait_until(lambda: NEW == list_names(registry))
+
+
+def test_a_load_that_the_files_do_not_fail_is_tried_again(folder: Path) -> None:
+    """Once the journal can be written again; a grant that was taken out stayed until the file was saved again."""
+    store = FailingStore(SqlStore(folder / "runs.db"))
+    Path("c.yml").write_text(f"{write_text(OLD)}grants: [{{tool: a, agent: bob}}]\n")
+    with ToolRegistry(journal=store) as registry:
+        registry.configure_from("c.yml", watch=True)
+        store.fails = {"grant_revoked"}
+        Path("c.yml").write_text(write_text(OLD))
+        wait_until(registry.problems)
+        assert 1 == len(registry.grants())
+        store.fails = set()
+        wait_until(lambda: [] == registry.grants())
+        wait_until(lambda: [] == registry.problems())
