@@ -174,7 +174,7 @@ class AccessChanges:
         Grant a tool.
 
         Returns:
-            Whether the grant stands; if not, a warning says why.
+            Whether the grant stands; if not, a warning says why, unless it was made before and has ended.
         """
         agent = self._get_recipient_name(to, tool)
         with self._resolve_tool_name(tool) as name:

@@ -155,8 +155,8 @@ class ToolRegistry(ToolCatalogue, ConfiguredByFiles, ConnectedToSources, Observe
 
         Returns:
             Whether the assignment stands. If not, a warning says why: there is no such tool, the agent is blocked or
-            retired, the same grant was made before and has ended, which start-up code does not bring back, or
-            *by* owns the tool no more, since it was transferred before this process started.
+            retired, or *by* owns the tool no more, since it was transferred before this process started. Only where
+            the same grant was made before and has ended, which start-up code does not bring back, there is none.
 
         Raises:
             NotOwnerError: *by* is neither operator nor owner nor holder of a delegable grant.
