@@ -149,6 +149,15 @@ class AccessPlan:
             if grant.by == OPERATOR and (label := find_label(grant.key)) in self._own and grant.key not in declared
         ]
 
+    def plan_withdrawal(self, state: AccessState, tools: Container[str], reason: str) -> list[events.AnyStateEvent]:
+        """Plan the end of what these files grant of *tools*, which are about to go."""
+        grants = [record.grant for record in state.grants.values() if not record.end_reason]
+        return [
+            events.GrantRevoked(grant=grant.id, by=label, reason=reason)
+            for grant in grants
+            if grant.tool in tools and grant.by == OPERATOR and (label := find_label(grant.key)) in self._own
+        ]
+
     def _has_tool(self, state: AccessState, entry: Located[GrantConfig]) -> bool:
         """Tell whether the tool is there; if not, it is awaited, a problem of its own, or one of this entry."""
         name = entry.value.tool

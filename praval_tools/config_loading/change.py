@@ -208,8 +208,7 @@ class ConfigurationChange:
                 continue
             if self._runtime.sources.get(source.name) is source:
                 del self._runtime.sources[source.name]
-            for tool in source.tools:
-                self._registry.unregister_tool(tool, reason="its configuration changed its server")
+            self._unregister_provided(source, "its configuration changed its server")
         for name, declaration in declared.items():
             if name not in self._new.servers:
                 self._add_server(declaration)
@@ -237,14 +236,20 @@ class ConfigurationChange:
             if service.source is not None and services.get(name) is not service:
                 if self._runtime.sources.get(name) is service.source:
                     del self._runtime.sources[name]
-                for tool in service.source.tools:
-                    self._registry.unregister_tool(tool, reason="its configuration changed its document")
+                self._unregister_provided(service.source, "its configuration changed its document")
         entries = {entry.value.namespace: entry for entry in self._declarations.services}
         for name, service in services.items():
             if service.source is not None and service is not self._previous.services.get(name):
                 with self.problems.collecting(entries[name], "namespace"):
                     service.source.register()
         self._new.services = services
+
+    def _unregister_provided(self, source: ToolSource, reason: str) -> None:
+        """Unregister the tools of *source*; grants that are still declared are made again for those in their place."""
+        tools = tuple(source.tools)
+        self._store.commit(lambda state: self._access.plan_withdrawal(state, tools, reason))
+        for tool in tools:
+            self._registry.unregister_tool(tool, reason=reason)
 
     def _report_left_out(self, tool: Located[ToolConfig]) -> None:
         holder = self._find_holder(tool.value.name)

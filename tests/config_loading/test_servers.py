@@ -155,6 +155,24 @@ class TestReload:
             source.refresh()
             assert ([], {"config:c.yml"}) == ([tool.name for tool in registry], set(sources))
 
+    @pytest.mark.parametrize("journal", [False, True], ids=["alone", "journal"])
+    def test_declared_grants_count_for_a_server_that_changes(self, folder: Path, journal: bool) -> None:
+        """Broken promise: they ended with the tools of the server as it was before, in a journal for good."""
+        agents = "agents: {ann: {}, bob: {}}\n"
+        grants = "grants: [{tool: s-say, agent: ann}, {tool: s-say, agent: bob}]\n"
+        options = {"journal": folder / "runs.db"} if journal else {}
+        registry, source = load(folder, SERVER + agents + grants, **options)
+        expected = {"ann": Outcome.OK, "bob": Outcome.FORBIDDEN}
+        with registry:
+            registry.revoke(next(grant for grant in registry.grants() if grant.agent == "bob"))
+            changed = SERVER.replace("owned_by: ops", "owned_by: bank") + agents + grants
+            (folder / "c.yml").write_text(changed)
+            source.refresh()
+            assert expected == {agent: call(registry, "s-say", agent, text="hello") for agent in expected}
+        if journal:
+            with load(folder, changed, **options)[0] as again:
+                assert expected == {agent: call(again, "s-say", agent, text="hello") for agent in expected}
+
     def test_a_bad_file_leaves_the_server_alone(self, folder: Path) -> None:
         """Neither is the old one closed nor a new one left behind."""
         registry, source = load(folder, DECLARED)
