@@ -10,6 +10,7 @@ from typing import Any, Final, TypeGuard, cast
 import msgspec
 
 from praval_tools.clock import Clock
+from praval_tools.errors import ToolArgumentsError
 from praval_tools.execution.call_progress import CallProgress
 from praval_tools.execution.effects import RunTool
 from praval_tools.execution.failures import find_builtin_base
@@ -215,6 +216,13 @@ class CallRecordBuilder(msgspec.Struct):
         """Replace the secrets of arguments with which the function was not entered in all later records."""
         self.secrets = find_judged_secrets(self.plan.redaction_plan, progress, self.secrets)
 
+    def find_arguments_error(self, result: ToolResult) -> ToolArgumentsError | None:
+        """Return what is recorded of arguments that do not fit, if that is how the call ended."""
+        if (error := find_arguments_error(result)) is None:
+            return None
+        self.add_secrets(self.call.arguments, is_validated=False)
+        return hide_class_messages(error, self.plan.redaction_plan, self.secrets)
+
     @property
     def has_exact_names(self) -> bool:
         """Whether tool and agent are written exactly as the call names them."""
@@ -335,8 +343,10 @@ def build_end_record(
         if record is not None:
             return record
     error = result.exception if result.outcome is Outcome.TOOL_ERROR else None
+    refusal = builder.find_arguments_error(result)  # of a later attempt
     event = AgentToolResult(
-        **builder.build_common_fields(), outcome=result.outcome, result=value, error=result.error,
+        **builder.build_common_fields(), outcome=result.outcome, result=value,
+        error=result.error if refusal is None else str(refusal),
         latency_ms=result.latency_ms, attempts=result.attempts, detail=detail, error_type=result.error_type,
         error_base=None if error is None else find_builtin_base(result.name, error), union_members=union_members,
     )  # fmt: skip
@@ -345,9 +355,7 @@ def build_end_record(
 
 def build_refusal_record(builder: CallRecordBuilder, result: ToolResult, attempt: int | None) -> Record:
     """Return the record of a call that ended before its tool started."""
-    if (error := find_arguments_error(result)) is not None:
-        builder.add_secrets(builder.call.arguments, is_validated=False)
-        error = hide_class_messages(error, builder.plan.redaction_plan, builder.secrets)
+    error = builder.find_arguments_error(result)
     return builder.build_record(CallRefused(
         **builder.build_common_fields(), **builder.digest_fields, outcome=result.outcome,
         arguments=builder.call.arguments,

@@ -273,8 +273,10 @@ def _make_model_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHo
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             raise Mismatch(str(first["msg"]), *reversed(first["loc"])) from None
-        except (TypeError, ValueError) as error:
-            raise Mismatch(str(error)) from None
+        except (Mismatch, RecursionError):
+            raise
+        except Exception as error:  # the seam to validators
+            raise Mismatch(f"was refused by {hint.__name__}: {error or type(error).__name__}") from None
 
     return decode
 

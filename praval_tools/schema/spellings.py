@@ -6,59 +6,83 @@ In contrast to `ValueReader`, which is for judges, this goes on past what only i
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Hashable, Iterable, Iterator
+from collections import deque
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import date, time
 from enum import Enum
 from functools import cache
-from typing import cast
+from types import MappingProxyType
+from typing import Final, cast
 
 from praval_tools.schema.class_fields import get_fields, is_attrs_or_dataclass, is_named_tuple, is_pydantic_model
 from praval_tools.schema.encode import Encoder
 from praval_tools.schema.json_values import SCALAR_TYPES, to_key_text
-from praval_tools.schema.type_handler import EncodeHook
+from praval_tools.schema.type_handler import EncodeHook, Unencodable
 from praval_tools.schema.type_hints import UnresolvedHintError
 from praval_tools.schema.type_lookup import get_type_handler, has_only_builtin_types
 from praval_tools.schema.value_reader import is_address_type, is_stored_field, iter_model_members
 
+_NUMBERS: Final = re.compile(r"\d+(?:, \d+)+")
 
-def read_spellings(value: object) -> object:
+
+def read_spellings(value: object, enclosing: tuple[int, ...] = ()) -> object:
     """
     Return *value* as JSON in which a value that JSON does not know, such as a time, is a list of its spellings.
 
-    Fields are read where they are stored. What can only be read by code of its class is null.
+    Fields are read where they are stored. What can only be read by code of its class is null, and so is what contains
+    itself.
 
-    Raises:
-        RecursionError: It is nested too deeply, or inside itself.
+    Args:
+        value: Anything.
+        enclosing: The ids of what it is in.
     """
-    kind = type(value)
-    if kind in SCALAR_TYPES:
+    if type(value) in SCALAR_TYPES:
         return value
+    if id(value) in enclosing:
+        return None
+    try:
+        return _read_value(value, (*enclosing, id(value)))
+    except Exception:  # the seam to whatever classes hold; what is beside it is read all the same
+        return None
+
+
+def _read_value(value: object, enclosing: tuple[int, ...]) -> object:
+    kind = type(value)
     if issubclass(kind, Enum):
-        return read_spellings(object.__getattribute__(value, "_value_"))
+        return read_spellings(object.__getattribute__(value, "_value_"), enclosing)
     if issubclass(kind, str):
         return str.__str__(cast("str", value))
     if getattr(kind, "__pydantic_root_model__", False):
-        return read_spellings(vars(value).get("root"))
+        return read_spellings(vars(value)["root"], enclosing)
     if is_attrs_or_dataclass(kind) or is_named_tuple(kind) or is_pydantic_model(kind):
-        return _read_members(_iter_stored_members(value))
+        return _read_members(_iter_stored_members(value), enclosing)
     if issubclass(kind, dict):
-        return _read_members(dict.items(cast("dict[object, object]", value)))
-    for container in (list, tuple, set, frozenset):
+        return _read_members(dict.items(cast("dict[object, object]", value)), enclosing)
+    for container in (list, tuple, set, frozenset, deque):
         if issubclass(kind, container):
-            return [read_spellings(item) for item in vars(container)["__iter__"](value)]
+            return [read_spellings(item, enclosing) for item in vars(container)["__iter__"](value)]
+    if issubclass(kind, MappingProxyType):
+        return _read_members(cast("Mapping[object, object]", value).items(), enclosing)
     if issubclass(kind, _find_pydantic_secrets()):
-        return read_spellings(object.__getattribute__(value, "_secret_value"))
-    return list(_iter_leaf_spellings(value)) or None
+        return read_spellings(object.__getattribute__(value, "_secret_value"), enclosing)
+    if is_address_type(kind):
+        return str(value)
+    if has_only_builtin_types(kind):
+        return list(_iter_leaf_spellings(value))
+    return _read_members(object.__getattribute__(value, "__dict__").items(), enclosing)
 
 
-def _read_members(members: Iterable[tuple[object, object]]) -> dict[str, object]:
+def _read_members(members: Iterable[tuple[object, object]], enclosing: tuple[int, ...]) -> dict[str, object]:
     read: dict[str, object] = {}
     for key, member in members:
-        spellings, item = read_spellings(key), read_spellings(member)
-        for text in map(to_key_text, spellings if isinstance(spellings, list) else [spellings]):
-            read[text] = [read[text], item] if text in read else item
+        spellings, item = read_spellings(key), read_spellings(member, enclosing)
+        for spelling in spellings if isinstance(spellings, list) else [spellings]:
+            with suppress(Unencodable):  # a tuple as a key has no JSON form
+                text = to_key_text(spelling)
+                read[text] = [read[text], item] if text in read else item
     return read
 
 
@@ -76,16 +100,17 @@ def _iter_stored_members(value: object) -> Iterator[tuple[object, object]]:
 
 
 def _iter_leaf_spellings(value: object) -> Iterator[object]:
+    """Yield how JSON and Python write a value of one of Python's own types; of zero nothing."""
     kind = type(value)
-    if is_address_type(kind):
+    if not value:
+        return
+    with suppress(Exception):  # the seam to parts of it that are not Python's own, such as a time zone
+        yield _get_encode_hook(cast("Hashable", kind))(value)
+        if kind is bytes:
+            return
         yield str(value)
-    elif has_only_builtin_types(kind):
-        with suppress(Exception):  # the seam to parts of it that are not Python's own, such as a time zone
-            yield _get_encode_hook(cast("Hashable", kind))(value)
-            if kind is not bytes:
-                yield from (str(value), repr(value))
-            if isinstance(value, date | time):  # with `+00:00` where JSON has `Z`
-                yield value.isoformat()
+        if isinstance(value, date | time):  # with `+00:00` where JSON has `Z`; and the numbers of its `repr`
+            yield from (value.isoformat(), _NUMBERS.findall(repr(value))[0])
 
 
 @cache

@@ -108,6 +108,8 @@ class ValueReader:
         kind = type(value)
         if getattr(kind, "__pydantic_root_model__", False):
             return self._read(vars(value)["root"])
+        if (missing := _find_missing_field(kind, value)) is not None:  # whoever reads it runs code of the class
+            raise Unencodable(f"{kind.__qualname__} does not hold its field {missing!r}")
         members: dict[object, object] = {}
         for key, member in iter_model_members(value):
             if key in members:  # one of them would hide the other
@@ -121,14 +123,19 @@ def is_address_type(kind: type) -> bool:
     return kind.__module__ in _TEXT_MODULES and getattr(sys.modules[kind.__module__], kind.__name__, None) is kind
 
 
+def _find_missing_field(kind: Hint, model: object) -> str | None:
+    """Return a field that an instance of a pydantic model does not hold, if there is one: its class left it out."""
+    return next((name for name in kind.model_fields if name not in vars(model)), None)
+
+
 def iter_model_members(model: Any) -> Iterator[tuple[object, object]]:
     """Yield what a model holds: its fields, by the names of its schema, and its extra keys."""
     stored, kind = vars(model), type(model)
     by_alias = kind.model_config.get("validate_by_alias") is not False
     for name, item in kind.model_fields.items():
-        if name in stored:  # a class may make an instance without all of its fields
+        if name in stored:
             yield (find_model_key(item, name) or name if by_alias else name), stored[name]
-    yield from (model.__pydantic_extra__ or {}).items()
+    yield from (getattr(model, "__pydantic_extra__", None) or {}).items()
 
 
 def _keep_decimal(value: object) -> object:
@@ -145,7 +152,10 @@ def _find_class_problem(kind: type) -> str:
             return f"{kind.__qualname__} has an unresolved type hint: {error}"
         if hidden is not None:
             return f"{kind.__qualname__}.{hidden} is not stored, so it cannot be read back from what the tool gets"
-    elif not is_pydantic_model(kind):
+    elif is_pydantic_model(kind):
+        if covered := find_covered_field(kind):
+            return f"{kind.__qualname__}.{covered} is not stored, so it cannot be read back from what the tool gets"
+    else:
         return f"{kind.__qualname__} is read by its own code, so what the tool gets cannot be judged"
     if issubclass(kind, _PAYLOAD_TYPES) or type(kind.__getattribute__) is not WrapperDescriptorType:
         return f"{kind.__qualname__} is read by its own code, so what the tool gets cannot be judged"
@@ -154,10 +164,19 @@ def _find_class_problem(kind: type) -> str:
 
 def is_stored_field(kind: Hint, item: ClassField) -> bool:
     """Tell whether instances of *kind* hold the value of a field, so that it is read without code of the class."""
-    descriptor = inspect.getattr_static(kind, item.attribute, None)
+    return item.readable and not _is_computed(kind, item.attribute)
+
+
+def find_covered_field(model: Hint) -> str:
+    """Return a field of a pydantic model that code of its class or a base reads, such as a property; empty: none."""
+    return next((name for name in model.model_fields if _is_computed(model, name)), "")
+
+
+def _is_computed(kind: Hint, attribute: str) -> bool:
+    """Tell whether an attribute of the instances of *kind* is read by code."""
+    descriptor = inspect.getattr_static(kind, attribute, None)
     is_member = isinstance(descriptor, MemberDescriptorType | _TUPLE_FIELD)
-    runs_code = any(hasattr(type(descriptor), name) for name in ("__get__", "__set__"))
-    return item.readable and (is_member or not runs_code)
+    return not is_member and any(hasattr(type(descriptor), name) for name in ("__get__", "__set__"))
 
 
 def find_model_key(item: Any, name: str) -> str | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from praval_tools.schema.spellings import read_spellings
 from praval_tools.schema.type_hints import NOTHING
 from praval_tools.tools.compiled import Arguments
@@ -12,12 +10,9 @@ from praval_tools.tools.implementation import ToolImplementation
 
 
 def read_argument_spellings(implementation: ToolImplementation, values: Arguments) -> Arguments:
-    """Return values of parameters in every spelling; what cannot be read is left out."""
-    read: Arguments = {}
-    for name, value in values.items():
-        with suppress(Exception), activate_tool_frame(implementation.name):  # the seam to whatever classes hold
-            read[name] = read_spellings(value)
-    return read
+    """Return values of parameters in every spelling."""
+    with activate_tool_frame(implementation.name):  # their classes may have code of their own
+        return {name: read_spellings(value) for name, value in values.items()}
 
 
 def read_default_spellings(implementation: ToolImplementation) -> Arguments:

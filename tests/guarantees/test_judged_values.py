@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import make_dataclass
 from typing import Any
 
 import attrs
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, create_model, field_serializer, field_validator, model_serializer
+from pydantic import (
+    BaseModel,
+    Field,
+    create_model,
+    field_serializer,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
-from praval_tools import Allow, Outcome, Tool, ToolCall, ToolRegistry
+from praval_tools import Allow, GrantError, Outcome, Tool, ToolCall, ToolRegistry
 from praval_tools.journal import AgentToolCall
 from praval_tools.journal.events import ApprovalAsked
 
@@ -116,6 +126,61 @@ class TestJudges:
             assert read(got[0])["amount"] <= most
         elif judge != "bound":
             assert list(map(read, got)) == shown
+
+
+class Money(BaseModel):
+    cents: int = 0
+
+    @property
+    def amount(self) -> int:
+        return self.cents
+
+
+class Elsewhere:
+    amount = 1_000_000
+
+
+with warnings.catch_warnings(action="ignore"):  # pydantic says that a base has the name of the field
+
+    class CoveredOrder(Money):
+        amount: int = 0
+
+    class MovedOrder(Elsewhere, BaseModel):
+        """Takes its amount out of itself, so that the tool reads that of a base."""
+
+        amount: int
+
+        @model_validator(mode="after")
+        def move(self) -> MovedOrder:
+            del self.__dict__["amount"]
+            return self
+
+
+class TestModels:
+    @pytest.mark.parametrize("kind", [CoveredOrder, MovedOrder])
+    @pytest.mark.parametrize("judge", ["policy", "approval", "bound"])
+    def test_whose_fields_others_hold_are_refused(self, kind: Any, judge: str) -> None:
+        """Broken promise: an amount of 5 was judged, and the tool read a property of a base, or an attribute."""
+
+        def pay(order: Any) -> None:
+            """Pay."""
+            raise AssertionError(order.amount)
+
+        pay.__annotations__["order"] = kind
+        registry = ToolRegistry()
+        registry.register_tool(Tool.from_function(pay, owned_by="boss", requires_approval=judge == "approval"))
+        registry.set_approval_handler(lambda request: Allow())
+        if judge == "policy":
+            registry.add_policy(lambda agent, tool, arguments: None)
+        where = {"order": {"properties": {"amount": {"maximum": 10}}}} if judge == "bound" else None
+        if judge == "bound" and kind is CoveredOrder:
+            with pytest.raises(GrantError, match="CoveredOrder.amount cannot be read back"):
+                registry.grant("pay", "intern", where=where)
+            return
+        registry.grant("pay", "intern", where=where)
+        refused = registry.execute(ToolCall("1", "pay", {"order": {"amount": 5}}, "intern"))
+
+        assert Outcome.FORBIDDEN is refused.outcome
 
 
 @attrs.frozen

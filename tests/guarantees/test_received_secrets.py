@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar
 from uuid import UUID
 
 import attrs
@@ -18,7 +20,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import AfterValidator, BaseModel, Field, RootModel, SecretStr, StringConstraints
 
-from praval_tools import Allow, ApprovalRequest, Ask, Deny, Secret, ToolCall, ToolRegistry, ToolResult
+from praval_tools import Allow, ApprovalRequest, Ask, Deny, Outcome, Secret, ToolCall, ToolRegistry, ToolResult
 from praval_tools.integrations.opentelemetry import Telemetry
 
 UPPER_ID = "ABCDEFAB-CDEF-4BCD-ABCD-ABCDEFABCDEF"
@@ -62,6 +64,29 @@ class Half(BaseModel):
 
 class Account(RootModel[Annotated[UUID, Secret]]):
     pass
+
+
+@attrs.define
+class Node:
+    """Contains itself."""
+
+    account: Annotated[UUID, Secret]
+    children: list[Node] = attrs.Factory(list)
+    parent: Any = None
+
+    def __attrs_post_init__(self) -> None:
+        for child in self.children:
+            child.parent = self
+
+
+@attrs.define
+class Queue:
+    accounts: list[Annotated[UUID, Secret]] = attrs.field(converter=deque)
+
+
+@attrs.define
+class Fixed:
+    accounts: dict[str, Annotated[UUID, Secret]] = attrs.field(converter=MappingProxyType)
 
 
 def refuse_value(value: Any) -> Any:
@@ -114,6 +139,14 @@ KINDS: dict[str, tuple[Any, Any, Callable[[Any], str]]] = {
     "beside others": (Wallet, {"account": UPPER_ID, "password": "open-sesame"}, lambda value: str(value.account)),
     "of pydantic": (Sealed, {"password": "open-sesame"}, lambda value: value.password.get_secret_value()),
     "half a model": (Half, {"account": UPPER_ID, "other": {"pin": "zq7xsecret"}}, lambda value: str(value.account)),
+    "part of itself": (
+        Node,
+        {"account": UPPER_ID, "children": [{"account": UPPER_ID}]},
+        lambda value: str(value.account),
+    ),
+    "queue": (Queue, {"accounts": [UPPER_ID]}, lambda value: str(value.accounts[0])),
+    "fixed dict": (Fixed, {"accounts": {"a": UPPER_ID}}, lambda value: str(value.accounts["a"])),
+    "key": (Annotated[dict[str, int], Secret], {"zq7xsecretkey": 1}, lambda value: next(iter(value))),
     "list": (list[Annotated[UUID, Secret]], [UPPER_ID], lambda value: str(value[0])),
 }
 EndCall = Callable[[str], str]
@@ -133,9 +166,8 @@ def raise_passing_quote(secret: str) -> str:
 
 ENDS: dict[str, EndCall] = {"result": return_quote, "error": raise_quote, "retry": raise_passing_quote}
 each_kind = pytest.mark.parametrize("kind", KINDS)
-each_kind_that_is_judged = pytest.mark.parametrize(
-    "kind", sorted(KINDS.keys() - {"beside others", "of pydantic", "half a model"})
-)
+UNJUDGED = {"beside others", "of pydantic", "half a model", "part of itself", "queue", "fixed dict", "key"}
+each_kind_that_is_judged = pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in UNJUDGED])
 each_moment = pytest.mark.parametrize("is_later", [False, True], ids=["at once", "later"])
 
 
@@ -335,3 +367,59 @@ def test_classes_without_secrets_are_quoted() -> None:
         written = read_journal(registry)
 
     assert "no such account: 3" in written
+
+
+@attrs.define
+class Fickle:
+    """Is refused when it is made a second time."""
+
+    made: ClassVar[list[str]] = []
+    token: UUID
+
+    def __attrs_post_init__(self) -> None:
+        self.made.append(str(self.token)[::-1])
+        if len(self.made) == 2:
+            refuse_value(self.made[0])
+
+
+def test_a_class_that_refuses_a_retry_quotes_none() -> None:
+    Fickle.made.clear()
+    with ToolRegistry(journal="memory", retry_wait=0) as registry:
+
+        @registry.tool("take", owned_by="ann", idempotent=True, retry_on=(ConnectionError,), retries=2)
+        def take(value: Fickle) -> str:
+            """Take."""
+            raise ConnectionError("again")
+
+        refused = registry.execute(ToolCall("c", "take", {"value": {"token": UPPER_ID}}, "ann"))
+        written = read_journal(registry)
+
+    assert Outcome.INVALID_ARGUMENTS is refused.outcome
+    assert "was refused by its class" in written and "no such account" not in written
+
+
+def test_the_reason_of_a_call_quotes_none() -> None:
+    with ToolRegistry(journal="memory") as registry:
+        declare(registry, "uuid", return_quote)
+        registry.execute(ToolCall("c", "take", {"value": UPPER_ID}, "ann", reason=f"for {UPPER_ID.lower()}"))
+        written = read_journal(registry)
+
+    assert "for [secret " in written and UPPER_ID.lower() not in written
+
+
+def test_words_of_python_are_no_secrets() -> None:
+    """Broken promise: an error lost "datetime" and "date", since they are in what Python writes of a moment."""
+    text = "The datetime of the last update is no UUID, PosixPath or Decimal: seconds, tzinfo"
+    with ToolRegistry(journal="memory") as registry:
+
+        @registry.tool("take", owned_by="ann")
+        def take(
+            moment: Annotated[datetime, Secret], account: Annotated[UUID, Secret], path: Annotated[Path, Secret],
+            span: Annotated[timedelta, Secret] = timedelta(0),
+        ) -> str:  # fmt: skip
+            """Take."""
+            raise ValueError(text)
+
+        arguments = {"moment": "1999-07-08T03:04:05Z", "account": UPPER_ID, "path": "/srv//bank"}
+        registry.execute(ToolCall("c", "take", arguments, "ann"))
+        assert text in read_journal(registry)

@@ -1,4 +1,4 @@
-# Tests of: constraints, class_fields
+# Tests of: constraints, class_fields, data_classes
 """What pydantic's `Field` says of a parameter or of a dataclass field is in the schema, and holds."""
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import jsonschema_rs
 import pytest
-from pydantic import Field
+from pydantic import AfterValidator, BaseModel, Field
 from pydantic.dataclasses import dataclass
 
 from praval_tools import Outcome, ToolCall, ToolRegistry
@@ -56,3 +56,30 @@ def test_a_parameter_without_a_description() -> None:
 
     assert [Outcome.OK, Outcome.INVALID_ARGUMENTS] == outcomes
     assert {"type": "number", "multipleOf": 0.5} == registry.get_tool("half").parameters["properties"]["number"]
+
+
+@pytest.mark.parametrize("error", [KeyError, RuntimeError, StopIteration, NotImplementedError, ValueError])
+@pytest.mark.parametrize("journal", [None, "memory"])
+def test_whatever_a_validator_raises_the_arguments_do_not_fit(error: type[Exception], journal: str | None) -> None:
+    """Broken promise: a KeyError of a validator of pydantic ended the program's call, and nothing was recorded."""
+
+    def check(value: str) -> str:
+        raise error("no such code")
+
+    class Order(BaseModel):
+        code: Annotated[str, AfterValidator(check)]
+
+    with ToolRegistry(journal=journal) as registry:
+
+        def send(order: Any) -> str:
+            """Send."""
+            return "never"
+
+        send.__annotations__["order"] = Order
+        registry.tool(owned_by="ann")(send)
+        result = registry.execute(ToolCall("1", "send", {"order": {"code": "x"}}, "ann"))
+        recorded = [] if registry.journal is None else [event.type.value for event in registry.journal.events()]
+
+    assert Outcome.INVALID_ARGUMENTS is result.outcome
+    assert "no such code" in str(result.error)
+    assert recorded == ([] if journal is None else ["call_refused"])
