@@ -158,10 +158,24 @@ class StateStore:
         while True:
             self._refuse_closed()
             change = PendingChange(self.state, self.persistence)
-            for plan in plans:
-                change.add_plan(plan)
-            if self._store_and_publish(change):
-                return tuple(change.events)
+            try:
+                for plan in plans:
+                    change.add_plan(plan)
+            except Exception:
+                if not self._take_over_newer_changes():
+                    raise
+            else:
+                if self._store_and_publish(change):
+                    return tuple(change.events)
+
+    def _take_over_newer_changes(self) -> bool:
+        """Publish what other processes changed, by which a change may be right that was refused; False: nothing."""
+        persistence = self.persistence
+        with suppress(JournalError):  # then what this process knows decides
+            if persistence is not None and persistence.is_outdated(self.state, at_once=True):
+                self._publish_other_changes(persistence)
+                return True
+        return False
 
     def change(self, *, is_whole: bool = False) -> AbstractContextManager[None]:
         """

@@ -15,7 +15,7 @@ import pytest
 from state_rig import Hand, outcome, path, shared, store  # noqa: F401  # fixtures
 from survivors import Started, begun
 
-from praval_tools import AccessWarning, GrantError, ToolCall, ToolRegistry
+from praval_tools import AccessWarning, GrantError, NotOwnerError, ToolCall, ToolRegistry
 from praval_tools.errors import JournalError, JournalWarning
 from praval_tools.journal.storage.memory import MemoryStore
 
@@ -414,3 +414,34 @@ class TestChangesThatAreOpen:
             assert ["ok"] * 2 == [outcome(registry, "spend", amount=1) for registry in (one, other)]
             assert [grant] == other.grants()
             assert 1 == sum(1 for _ in one.journal.read(type="tool_shared"))
+
+
+class TestRefusedChanges:
+    """A change is refused by what holds now, not by what this process saw at its last call."""
+
+    def test_are_decided_by_what_other_processes_did(self, store: Any) -> None:
+        """Broken promise: a program that made no calls could not revoke what another one had granted."""
+
+        def start() -> ToolRegistry:
+            registry = ToolRegistry(journal=store)
+
+            @registry.tool("lend_book", owned_by="ann")
+            def lend_book() -> str:
+                """Lend a book."""
+                return "lent"
+
+            return registry
+
+        with start() as first:
+            first.block("lend_book", "zoe")
+            with start() as second:
+                grant = first.grant("lend_book", "eve", delegable=True)
+                assert second.revoke(grant.id)
+                first.grant("lend_book", "bob", delegable=True)
+                assert "bob" == second.grant("lend_book", "kim", by="bob").by
+                first.unblock("lend_book", "zoe")
+                assert "zoe" == second.grant("lend_book", "zoe").agent
+                first.transfer_ownership("lend_book", "max")
+                assert "max" == second.grant("lend_book", "joe", by="max").by
+                with pytest.raises(NotOwnerError, match="'eve' may not lend"):
+                    second.grant("lend_book", "joe", by="eve")
