@@ -228,7 +228,7 @@ class ToolLoop:
             open_run = open_outside_context(own_run)  # the caller's code between two events is not a part of it
         try:
             principal = resolve_caller(self.agent.principal)  # inside delegated work the chain is part of it
-            model_log = ModelLog(open_run.recorder, open_run, principal)
+            model_log = ModelLog(open_run.recorder, open_run, principal, self.form)
             conversation, first_item = model_log.begin_loop(
                 conversation, self._get_model_name(), owns_run=own_run is not None
             )

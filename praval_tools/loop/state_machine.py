@@ -293,7 +293,7 @@ class LoopStateMachine:
 
 def _reply_to_json(reply: ModelReply, api_format: str) -> JsonObject:
     calls = [
-        {"id": call.tool_call_id, "name": call.name, "arguments": call.arguments, "reason": call.reason}
+        {"id": call.tool_call_id, "name": call.name, "arguments": _decode(call.arguments), "reason": call.reason}
         for call in reply.calls
     ]
     return {
@@ -304,6 +304,11 @@ def _reply_to_json(reply: ModelReply, api_format: str) -> JsonObject:
         "usage": reply.usage,
         "format": api_format,
     }
+
+
+def _decode(arguments: object) -> object:
+    """Return arguments that are JSON in bytes as text."""
+    return arguments.decode("utf-8", "replace") if isinstance(arguments, bytes | bytearray) else arguments
 
 
 def _reply_from_json(recorded: JsonObject, api_format: str) -> ModelReply:

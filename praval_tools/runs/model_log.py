@@ -6,25 +6,23 @@ import math
 import re
 import warnings
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from typing import Any, Final
 
 from praval_tools.access.records import Principal
 from praval_tools.errors import JournalError, JournalWarning, ReplayMismatchError, ToolUsageError, get_user_stacklevel
+from praval_tools.formats import Format
 from praval_tools.journal.codec import build_record, from_json
 from praval_tools.journal.events import JournalEvent, LoopBegan, ModelReplied, get_process_name
-from praval_tools.journal.redaction.secret_search import NO_SECRETS, iter_secret_texts
 from praval_tools.journal.replay import compute_digest
 from praval_tools.journal.storage.protocol import Answer, Item
 from praval_tools.names import shorten_repr
-from praval_tools.runs import call_records
+from praval_tools.runs.conversation_secrets import ConversationSecrets
 from praval_tools.runs.matching import find_parent_id
 from praval_tools.runs.open_run import OpenRun, current_run
 from praval_tools.runs.recorded_results import build_replayed_result
 from praval_tools.runs.recorder import Recorder
 from praval_tools.tools.call import ToolCall, ToolResult
-from praval_tools.tools.frames import activate_tool_frame
 
 _PLAIN_ID: Final = re.compile(r"[\x21-\x7e]{1,80}")
 
@@ -45,14 +43,15 @@ class ModelLog:
         recorder: The recorder of the registry.
         run: The run.
         principal: The principal whose tools the model is offered.
+        form: The model's format.
     """
 
-    def __init__(self, recorder: Recorder, run: OpenRun, principal: Principal) -> None:
+    def __init__(self, recorder: Recorder, run: OpenRun, principal: Principal, form: Format) -> None:
         self._recorder, self._run = recorder, run
         self._parent_id = find_parent_id(recorder.runtime, run, None)
         self._agent, self._chain, self._principal = principal.agent, principal.chain, principal.delegation_digest
         self._clock, self._store = recorder.runtime.clock, recorder.store
-        self._redactor, self._secrets = recorder.redactor, NO_SECRETS
+        self._form, self._secrets = form, ConversationSecrets(recorder.plans, recorder.redactor)
         self._replies: dict[int, ModelReplied] = {}
         self._first_ids: dict[tuple[int, str], str] = {}
         self.loop_id = ""
@@ -88,8 +87,9 @@ class ModelLog:
         if prompt is None:
             last = self._require_last_loop(unused)
             self._load_loop(last)
+            self._secrets.redact_prompt(self._form, last.input)
             return last.input, None
-        clean, self._secrets = self._redactor.redact(prompt)
+        clean = self._secrets.redact_prompt(self._form, prompt)
         digest = compute_digest(clean)  # of the prompt itself, secrets in it could be guessed
         match = next((loop for loop in unused if loop.digest == digest), None)
         if match is not None:
@@ -122,6 +122,8 @@ class ModelLog:
         for event in self._read_events("model_replied"):
             if isinstance(event, ModelReplied) and event.loop_id == loop.id:
                 self._add_reply(event)
+                for call in event.reply["calls"]:
+                    self._secrets.add_call(ToolCall(call["id"], call["name"], call["arguments"]))
 
     def _add_reply(self, event: ModelReplied) -> None:
         """Add a reply; where a step was asked for twice, equal calls keep the ids that they had in the first reply."""
@@ -159,27 +161,9 @@ class ModelLog:
     def prepare_reply_item(
         self, step: int, reply: dict[str, Any], calls: Sequence[ToolCall], latency_ms: float
     ) -> Item:
-        """
-        Return what is written of a reply, without its secrets and those of the conversation up to it.
-
-        A secret that is too short to be searched for is replaced only in the arguments, whose place in the provider's
-        messages is unknown. The messages are then left out, and rebuilt from text and calls when the reply is read.
-        """
+        """Return what is written of a reply, without its secrets and those of the conversation up to it."""
         reply = to_journal_json(reply)
-        clean_calls, has_short_secrets = [], False
-        for call, call_json in zip(calls, reply["calls"], strict=True):
-            plan = self._recorder.plans.get_redaction_plan_of(call)
-            arguments = call_records.parse_call_arguments(call_json["arguments"])
-            clean, markers = plan.redact_arguments(arguments, is_validated=False)
-            self._secrets |= markers
-            has_short_secrets = has_short_secrets or any(
-                markers.get_marker(text) is None
-                for value in _iter_hidden_values(arguments, clean)
-                for text in iter_secret_texts(value, lambda text: text)
-            )
-            clean_calls.append(call_json if clean is arguments else {**call_json, "arguments": clean})
-        shown = {**reply, "calls": clean_calls, **({"messages": []} if has_short_secrets else {})}
-        clean, self._secrets = self._redactor.redact(shown, self._secrets)
+        clean = self._secrets.redact_reply(reply, calls)
         event = ModelReplied(
             id=self._clock.new_id(), time=self._clock.now(), process=get_process_name(), run_id=self.run_id,
             agent=self._agent, loop_id=self.loop_id, step=step, reply=clean, masked=clean["calls"] != reply["calls"],
@@ -191,10 +175,7 @@ class ModelLog:
     def add_results(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> None:
         """Have the secrets in results that the model is shown hidden in its later replies."""
         for call, result in zip(calls, results, strict=True):
-            if result.success:
-                plan = self._recorder.plans.get_redaction_plan_of(call)
-                with suppress(Exception), activate_tool_frame(result.name):  # classes of results have code of their own
-                    self._secrets = plan.find_result_secrets(result.result, self._secrets)
+            self._secrets.add_result(call, result)
 
     def is_masked(self, step: int) -> bool:
         """Tell whether secrets are missing from the recorded calls of a step."""
@@ -247,18 +228,6 @@ class ModelLog:
         if not self._recorder.lenient:
             raise error
         warnings.warn(f"{error} The loop went on all the same.", JournalWarning, stacklevel=get_user_stacklevel())
-
-
-def _iter_hidden_values(original: object, clean: object) -> Iterator[object]:
-    """Yield the values of *original* that are markers in *clean*."""
-    if isinstance(original, dict) and isinstance(clean, dict):
-        for key, member in original.items():
-            yield from _iter_hidden_values(member, clean.get(key))
-    elif isinstance(original, list) and isinstance(clean, list) and len(original) == len(clean):
-        for item, clean_item in zip(original, clean, strict=True):
-            yield from _iter_hidden_values(item, clean_item)
-    elif original != clean:
-        yield original
 
 
 def to_journal_json(value: Any) -> Any:

@@ -47,7 +47,6 @@ from praval_tools.journal.redaction.secret_tree import (
     join_nodes,
 )
 from praval_tools.schema.json_values import reject_constant, to_canonical_json, to_compact_json
-from praval_tools.schema.secret_marks import iter_marked_values
 from praval_tools.tools.value_codec import OpaqueValue, PythonValue, is_plain_json, normalize_value, pack_value
 
 _DIGEST_DOMAIN: Final = b"praval-tools/redaction/1\0"
@@ -186,12 +185,12 @@ class Redactor:
 
 
 def _collect_secret_texts(secrets: Iterable[PythonValue]) -> set[str]:
-    """Return the texts in *secrets* that are long enough to be searched for."""
+    """Return the texts in *secrets* that are long enough to be searched for, and are no markers out of a journal."""
     return {
         text
         for secret in secrets
         for text in iter_secret_texts(secret, _parse_json)
-        if len(text) >= MIN_SECRET_LENGTH and text.lower() not in HARMLESS_VALUES
+        if len(text) >= MIN_SECRET_LENGTH and text.lower() not in HARMLESS_VALUES and not MARKER_PATTERN.fullmatch(text)
     }
 
 
@@ -206,7 +205,7 @@ def _parse_json(text: str, level: int = 0) -> PythonValue:
     return value if is_plain_json(value) else text
 
 
-def _parse_nested_json(value: PythonValue) -> PythonValue:
+def parse_nested_json(value: PythonValue) -> PythonValue:
     """Return the value of which *value* is the JSON text, however often it was encoded; itself where it is none."""
     while isinstance(value, str | bytes | bytearray):
         text = value if isinstance(value, str) else _decode_bytes(value)
@@ -370,7 +369,7 @@ class RedactionPlan:
         secrets = secrets or self.default_secrets
         if not is_validated:
             if self.unvalidated_nodes[0].container_type:
-                arguments = _parse_nested_json(arguments)
+                arguments = parse_nested_json(arguments)
             return self._redactor.redact(
                 arguments, secrets, self.unvalidated_nodes, max_secret_length=_MAX_REFUSED_SECRET_LENGTH
             )
@@ -408,9 +407,8 @@ class RedactionPlan:
         return self._redactor.redact(result, secrets, self._result_nodes)[0]
 
     def find_result_secrets(self, result: PythonValue, secrets: SecretMarkers) -> SecretMarkers:
-        """Return *secrets* with those of a result as its tool returned it."""
-        marked = self.mark_secrets(iter_marked_values(result), secrets)
-        return self._redactor.redact(result, marked, self._result_nodes)[1]
+        """Return *secrets* with those of a result."""
+        return self._redactor.redact(result, secrets, self._result_nodes)[1]
 
     def redact_text(self, text: str, secrets: SecretMarkers = NO_SECRETS) -> str:
         """Return a message without secrets, and without parts of those that were passed to the call."""
