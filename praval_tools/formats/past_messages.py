@@ -41,6 +41,8 @@ def read_past_results(message: object) -> Iterator[tuple[str, str, object]]:
             response = get_member(answer, "response")
             value = get_member(response, "result", "output")
             yield get_text(answer, "id"), get_text(answer, "name"), response if value is None else value
+        if get_text(part, "role") == "function":  # what became messages with the role `tool`
+            yield "", get_text(part, "name"), get_member(part, "content")
         for id_name, name in _RESULT_MEMBERS:
             if call_id := get_text(part, id_name):
                 value = get_member(part, name)

@@ -277,6 +277,22 @@ class TestPastMessages:
 
         assert [("c1", "", "a"), ("c1", "", "b")] == list(read_past_results({"role": "user", "content": [block]}))
 
+    def test_a_result_with_the_role_of_a_function(self) -> None:
+        """Chat messages had it before they had ids."""
+        assert [("", "mail", "sent")] == list(
+            read_past_results({"role": "function", "name": "mail", "content": "sent"})
+        )
+
+    @pytest.mark.parametrize("api_format", FORMAT_NAMES)
+    @pytest.mark.parametrize(
+        "part", ["text", None, 5, [["x"]], {"content": 3, "parts": 3, "output": 3}, {"call_id": 5}]
+    )
+    def test_what_is_no_message(self, part: Any, api_format: str) -> None:
+        """It holds nothing."""
+        for message in (part, {"role": "user", "content": [part], "parts": [part], "tool_calls": part}):
+            assert [] == read_past_calls(FORMATS[api_format], message, lambda _: None)
+            assert [] == list(read_past_results(message))
+
 
 class TestMarkedResults:
     @pytest.mark.parametrize("shape", ["plain", "list", "field", "unannotated"])
