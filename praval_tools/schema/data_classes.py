@@ -19,7 +19,7 @@ from praval_tools.schema.class_fields import (
     is_typed_dict,
 )
 from praval_tools.schema.docstrings import extract_description, extract_parameter_descriptions
-from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES, check_json
+from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES, check_json, to_canonical_json
 from praval_tools.schema.scalars import make_iterator_error, make_unencodable_error
 from praval_tools.schema.schema_tree import (
     JsonSchema,
@@ -227,12 +227,22 @@ def _describe_result(hint: Hint) -> JsonSchema:
     return cast("JsonSchema", written)
 
 
+_VALUE_KEYWORDS: Final = frozenset({
+    "default", "examples", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"
+})  # fmt: skip
+
+
 def _clean_model_schema(node: Any, references: Mapping[str, str]) -> Any:
-    """Return *node* without titles, its references renamed."""
+    """Return *node* without titles, and without values that are no JSON, its references renamed."""
     if not isinstance(node, dict):
         return node
     cleaned = map_subschemas(node, lambda inner: _clean_model_schema(inner, references))
     cleaned.pop("title", None)
+    for keyword in _VALUE_KEYWORDS & cleaned.keys():
+        try:
+            to_canonical_json(cleaned[keyword])
+        except ValueError:  # infinity and NaN are no JSON
+            del cleaned[keyword]
     if cleaned.get("writeOnly") is True:
         cleaned.pop("default", None)
     if "$ref" in cleaned:

@@ -110,6 +110,8 @@ class ValueReader:
             return self._read(vars(value)["root"])
         if (missing := _find_missing_field(kind, value)) is not None:  # whoever reads it runs code of the class
             raise Unencodable(f"{kind.__qualname__} does not hold its field {missing!r}")
+        if covering := _list_field_names(kind) & (getattr(value, "__pydantic_extra__", None) or {}).keys():
+            raise Unencodable(f"{kind.__qualname__} has a key with the name of a field: {shorten_value(min(covering))}")
         members: dict[object, object] = {}
         for key, member in iter_model_members(value):
             if key in members:  # one of them would hide the other
@@ -126,6 +128,15 @@ def is_address_type(kind: type) -> bool:
 def _find_missing_field(kind: Hint, model: object) -> str | None:
     """Return a field that an instance of a pydantic model does not hold, if there is one: its class left it out."""
     return next((name for name in kind.model_fields if name not in vars(model)), None)
+
+
+def _list_field_names(kind: Hint) -> set[str]:
+    """Return all names by which a pydantic model takes, holds or writes its fields."""
+    names = {*kind.model_fields, *kind.model_computed_fields}
+    for item in kind.model_fields.values():
+        aliases = (item.validation_alias, item.serialization_alias, *getattr(item.validation_alias, "choices", ()))
+        names.update(alias for alias in aliases if isinstance(alias, str))
+    return names
 
 
 def iter_model_members(model: Any) -> Iterator[tuple[object, object]]:
@@ -168,8 +179,17 @@ def is_stored_field(kind: Hint, item: ClassField) -> bool:
 
 
 def find_covered_field(model: Hint) -> str:
-    """Return a field of a pydantic model that code of its class or a base reads, such as a property; empty: none."""
-    return next((name for name in model.model_fields if _is_computed(model, name)), "")
+    """
+    Return a field of a pydantic model that code of its class or a base reads, such as a property; empty: none.
+
+    What a model stores comes before methods of that name. pydantic's own descriptor, of a deprecated field, reads that.
+    """
+    name: str
+    for name in model.model_fields:
+        descriptor = inspect.getattr_static(model, name, None)
+        if inspect.isdatadescriptor(descriptor) and not type(descriptor).__module__.startswith("pydantic."):
+            return name
+    return ""
 
 
 def _is_computed(kind: Hint, attribute: str) -> bool:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import (
     BaseModel,
+    ConfigDict,
     Field,
     create_model,
     field_serializer,
@@ -179,6 +180,53 @@ class TestModels:
             return
         registry.grant("pay", "intern", where=where)
         refused = registry.execute(ToolCall("1", "pay", {"order": {"amount": 5}}, "intern"))
+
+        assert Outcome.FORBIDDEN is refused.outcome
+
+
+with warnings.catch_warnings(action="ignore"):  # pydantic says that its own methods have the names of fields
+
+    class Query(BaseModel):
+        schema: str = "public"
+        old: int = Field(1, deprecated="use amount")
+        copy: int = 3
+
+
+class Open(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    amount: int = Field(alias="amt", serialization_alias="written")
+
+
+class TestFields:
+    def test_that_cover_methods_are_judged(self) -> None:
+        """Broken promise: a field named as a method of its base was said not to be stored, and calls were refused."""
+        shown: list[Any] = []
+        registry = ToolRegistry()
+
+        @registry.tool(owned_by="boss")
+        def find(query: Query) -> str:
+            """Find."""
+            return query.schema
+
+        registry.add_policy(lambda agent, tool, arguments: shown.append(arguments["query"]))
+        registry.grant("find", "intern", where={"query": {"properties": {"copy": {"maximum": 9}}}})
+        call = ToolCall("1", "find", {"query": {"schema": "a"}}, "intern")
+
+        assert "a" == registry.execute(call).result
+        assert [{"schema": "a", "old": 1, "copy": 3}] == shown
+
+    @pytest.mark.parametrize("key", ["amount", "written"])
+    def test_of_other_names_are_no_extra_keys(self, key: str) -> None:
+        """Broken promise: an extra key took the place of a bounded field in what the tool wrote of its model."""
+        registry = ToolRegistry()
+
+        @registry.tool(owned_by="boss")
+        def pay(order: Open) -> str:
+            """Pay."""
+            raise AssertionError(order.model_dump())
+
+        registry.grant("pay", "intern", where={"order": {"properties": {"amt": {"maximum": 10}}}})
+        refused = registry.execute(ToolCall("1", "pay", {"order": {"amt": 5, key: 99_999}}, "intern"))
 
         assert Outcome.FORBIDDEN is refused.outcome
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any
 
 import jsonschema_rs
@@ -83,3 +84,25 @@ def test_whatever_a_validator_raises_the_arguments_do_not_fit(error: type[Except
     assert Outcome.INVALID_ARGUMENTS is result.outcome
     assert "no such code" in str(result.error)
     assert recorded == ([] if journal is None else ["call_refused"])
+
+
+class Query(BaseModel):
+    most: float = math.inf
+    least: Annotated[float, Field(ge=-math.inf)] = 0
+
+
+def test_values_that_are_no_json_are_not_shown() -> None:
+    """Broken promise: a default of infinity ended a call with an error of the program."""
+
+    with ToolRegistry(journal="memory") as registry:
+
+        @registry.tool(owned_by="ann")
+        def find(query: Query) -> float:
+            """Find."""
+            return query.least
+
+        shown = registry.get_tool("find").parameters["properties"]["query"]["properties"]
+        result = registry.execute(ToolCall("1", "find", {"query": {"least": 2.0}}, "ann"))
+
+    assert {"most": {"type": "number"}, "least": {"type": "number", "default": 0}} == shown
+    assert 2 == result.result

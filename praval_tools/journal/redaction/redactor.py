@@ -242,7 +242,7 @@ class _SecretFinder:
         """Search *value*, the member *key* of something."""
         kind = type(value)
         if self._redactor.is_secret_member(key, value, nodes):
-            self._secrets += [value, *value] if kind is dict and has_secret_keys(nodes) else [value]
+            self._secrets.append(value)
         elif kind is str:
             self._search_text(value, nodes, level)
         elif kind is dict:

@@ -194,8 +194,7 @@ class _SecretTreeBuilder:
             node.additional = self._add_node()
             node.additional.alternatives = additional
         names = schema.get("propertyNames")
-        node.secret_keys = node.secret and bool(additional) and "properties" not in schema
-        if isinstance(names, Mapping) and not node.secret_keys:
+        if isinstance(names, Mapping):
             names_node = self.build_node(names)
             node.secret_keys = is_secret(_iter_reachable(names_node, lambda reached: reached.alternatives))
         node.alternatives += [self.build_node(part) for part in self._iter_alternatives(schema)]
