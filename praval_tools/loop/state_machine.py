@@ -26,6 +26,7 @@ from praval_tools.loop.values import (
     StopReason,
 )
 from praval_tools.names import format_count
+from praval_tools.runs.call_records import parse_call_arguments
 from praval_tools.runs.model_log import ModelLog
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 
@@ -307,8 +308,10 @@ def _reply_to_json(reply: ModelReply, api_format: str) -> JsonObject:
 
 
 def _decode(arguments: object) -> object:
-    """Return arguments that are JSON in bytes as text."""
-    return arguments.decode("utf-8", "replace") if isinstance(arguments, bytes | bytearray) else arguments
+    """Return arguments that are JSON in bytes as text; others as they are."""
+    if not isinstance(arguments, bytes | bytearray) or parse_call_arguments(arguments) is arguments:
+        return arguments
+    return arguments.decode()
 
 
 def _reply_from_json(recorded: JsonObject, api_format: str) -> ModelReply:
