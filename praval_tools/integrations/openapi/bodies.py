@@ -31,6 +31,7 @@ from praval_tools.integrations.openapi.styles import (
 )
 from praval_tools.schema.json_values import to_compact_json
 from praval_tools.schema.schema_tree import SchemaPart
+from praval_tools.schema.secret_marks import has_secret_schema
 
 BodyKind = Literal["json", "form", "multipart", "text", "bytes"]
 _ORDER: Final[tuple[BodyKind, ...]] = ("json", "form", "multipart", "text", "bytes")
@@ -117,10 +118,10 @@ class BodyReader:
         kind, schema_node = classify_media_type(media_type), media.get_child("schema")
         schema: SchemaPart = {}
         links, members, files = set[str](), list[tuple[str, Node]](), frozenset[str]()
-        if kind == "text":
-            schema = {"type": "string"}
-        elif kind == "bytes":
-            schema = {"type": "string", "contentEncoding": "base64"}
+        if kind in ("text", "bytes"):
+            schema = {"type": "string"} if kind == "text" else {"type": "string", "contentEncoding": "base64"}
+            if self._has_secret(schema_node):
+                schema["writeOnly"] = True
         elif schema_node.value is not None:
             schema, links, problems = self._table.convert(schema_node)
             self._problems += problems
@@ -137,6 +138,15 @@ class BodyReader:
             schema=schema, is_required=node.members.get("required") is True, links=frozenset(links),
             names=frozenset((*dict(members), *encodings)), encodings=encodings, files=files, media_types=media_types,
         )  # fmt: skip
+
+    def _has_secret(self, node: Node) -> bool:
+        """Tell whether a schema marks anything as secret, or may: nobody can say of what is not valid, or not there."""
+        if node.value is None:
+            return False
+        schema, links, problems = self._table.convert(node)
+        parts = [(schema, problems)]
+        parts += [(self._table.schemas[name], self._table.problems[name]) for name in self._table.collect(links)]
+        return any(problems or (isinstance(part, dict) and has_secret_schema(part)) for part, problems in parts)
 
     def _is_binary(self, node: Node) -> bool:
         """Tell whether a member of a form is bytes, or a list of such."""

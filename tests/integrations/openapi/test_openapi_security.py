@@ -16,6 +16,7 @@ from openapi_rig import (  # noqa: F401
     OPERATOR,
     Recorder,
     call,
+    make_body,
     make_document,
     make_operation,
     make_parameter,
@@ -249,3 +250,38 @@ class TestSecrets:
             assert default not in repr([registry.schemas(OPERATOR, form) for form in ("openai-chat", "mcp")])
         assert secret not in records
         assert recorder.last["body"].count(secret.encode()) == 2
+
+    @pytest.mark.parametrize("media_type", ["text/plain", "application/xml", "application/octet-stream"])
+    @pytest.mark.parametrize(
+        ("schema", "is_secret"),
+        [
+            ({"type": "string", "format": "password"}, True),
+            ({"type": "string", "format": "binary", "writeOnly": True}, True),
+            ({"type": "object", "properties": {"of": {"type": "array", "items": {"format": "password"}}}}, True),
+            ({"$ref": "#/components/schemas/Person"}, True),
+            ({"allOf": [{"properties": {"friend": {"$ref": "#/components/schemas/Person"}}}]}, True),
+            ({"$ref": "#/components/schemas/None"}, True),
+            ({"type": "object", "properties": {"name": {"$ref": "#/components/schemas/Name"}}}, False),
+            ({"type": "string", "format": "binary"}, False),
+        ],
+    )
+    def test_of_callers_are_hidden_in_text_and_bytes(
+        self, recorder: Recorder, server: str, schema: dict[str, Any], is_secret: bool, media_type: str
+    ) -> None:
+        """Broken promise: a body that is not taken apart was recorded as it is, whatever its schema marked in it."""
+        sent = "kT7vQ2xW9zR4"
+        schemas = {
+            "Person": {"properties": {"word": {"$ref": "#/components/schemas/Word"}}},
+            "Word": {"type": "string", "format": "password"},
+            "Name": {"type": "string"},
+        }
+        operation = make_operation("log-in", requestBody=make_body(schema, media_type))
+        document = make_document({"/a": {"post": operation}}, server=server, components={"schemas": schemas})
+        with ToolRegistry(journal="memory") as registry:
+            registry.register_openapi(document, namespace="x", owned_by=OPERATOR)
+            result = call(registry, "x-log-in", body=sent)
+            records = repr(list(registry.journal.events()))
+
+        assert result.outcome is Outcome.OK
+        assert is_secret is (sent not in records)
+        assert recorder.last["body"] == (base64.b64decode(sent) if "octet" in media_type else sent.encode())
