@@ -18,6 +18,9 @@ _MAX_WIRE_LENGTH = 64
 OPERATOR = "operator"
 """What `by=None` stands for outside any agent: the host program."""
 
+FILE_LABEL_PREFIX = "config:"
+"""How what stands for a file of a configuration in records begins; no name of an agent does."""
+
 MAX_NAME_LENGTH = 128
 """How long the name of a tool may be."""
 

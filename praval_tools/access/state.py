@@ -55,6 +55,8 @@ class AccessState(msgspec.Struct, frozen=True):
     grant_ids_by_terms: Map[GrantTermsKey, tuple[str, ...]] = EMPTY_MAP
     overrides_by_tool: Map[str, Map[str, MetadataOverrides]] = EMPTY_MAP
     disabled: Mapping[tuple[str, str], DisabledRecord] = msgspec.field(default_factory=dict)
+    lifted: Map[tuple[str, ...], None] = EMPTY_MAP
+    """Blocks of files, and categories, that somebody lifted, not a file; see `get_block_key`."""
     policies: tuple[RegisteredPolicy, ...] = ()
     stored_changes: Map[str, Map[StoredChangeKey, events.StoredChange]] = EMPTY_MAP
     revision: int = 0
@@ -147,6 +149,11 @@ class AccessState(msgspec.Struct, frozen=True):
             names.update(self.get_tools_by_label("category", category))
         names.update(self.access_by_agent.get(agent) or ())
         return sort_by_registration(self, names)
+
+
+def get_block_key(tool: str, agent: str, setter: str) -> tuple[str, ...]:
+    """Return what stands in `lifted` for a block; for a category that is `category` and its name."""
+    return "block", tool, agent, setter
 
 
 def get_tool_origin(tool: AnyTool) -> str:

@@ -30,10 +30,11 @@ from praval_tools.access.state import (
     RegisteredPolicy,
     StoredChangeKey,
     find_pending_grants_ended_by,
+    get_block_key,
     get_tool_origin,
     list_tool_labels,
 )
-from praval_tools.names import describe_author, get_collision_keys
+from praval_tools.names import FILE_LABEL_PREFIX, describe_author, get_collision_keys
 from praval_tools.persistent_map import PersistentMap as Map
 from praval_tools.tools.tool import AnyTool
 
@@ -179,12 +180,22 @@ def _apply_tool_configured(state: AccessState, event: events.ToolConfigured) -> 
 
 def _apply_tool_disabled(state: AccessState, event: events.ToolDisabled) -> AccessState:
     off = DisabledRecord(event.kind, event.name, event.by, event.reason, event.person)
+    state = replace(state, lifted=state.lifted.discard((event.kind, event.name)))
     return replace(state, disabled={**state.disabled, (event.kind, event.name): off})
 
 
 def _apply_tool_enabled(state: AccessState, event: events.ToolEnabled) -> AccessState:
     key = (event.kind, event.name)
+    state = _with_lifted(state, [key] if event.kind == "category" else [], event)
     return replace(state, disabled={other: off for other, off in state.disabled.items() if other != key})
+
+
+def _with_lifted(state: AccessState, keys: Iterable[tuple[str, ...]], event: events.StateEvent) -> AccessState:
+    """Record that *event* lifted what files declare; where a file did, nobody else has any more."""
+    for key in keys:
+        is_of_file = event.by.startswith(FILE_LABEL_PREFIX)
+        state = replace(state, lifted=state.lifted.discard(key) if is_of_file else state.lifted.set(key, None))
+    return state
 
 
 # ── agents, grants and blocks ────────────────────────────────────────────────────────────────────
@@ -356,12 +367,16 @@ def _apply_tool_blocked(state: AccessState, event: events.ToolBlocked) -> Access
     new = event.block
     access = state.get_access(new.agent, new.tool)
     others = (block for block in access.blocks if block.by != new.by)
+    state = replace(state, lifted=state.lifted.discard(get_block_key(new.tool, new.agent, new.by)))
     return _with_access(state, new.agent, new.tool, replace(access, blocks=(*others, new)))
 
 
 def _apply_tool_unblocked(state: AccessState, event: events.ToolUnblocked) -> AccessState:
     access = state.get_access(event.agent, event.tool)
     others = tuple(block for block in access.blocks if event.setter is not None and block.by != event.setter)
+    setters = [block.by for block in access.blocks] if event.setter is None else [event.setter]
+    keys = [get_block_key(event.tool, event.agent, by) for by in setters if by.startswith(FILE_LABEL_PREFIX)]
+    state = _with_lifted(state, keys, event)
     return _with_access(state, event.agent, event.tool, replace(access, blocks=others))
 
 

@@ -12,7 +12,7 @@ from praval_tools.access import events
 from praval_tools.access.grants import GrantRequest, plan_grant
 from praval_tools.access.permissions import GrantTerms
 from praval_tools.access.records import AgentProfile, Block
-from praval_tools.access.state import AccessState
+from praval_tools.access.state import AccessState, get_block_key
 from praval_tools.access.transitions import apply_events
 from praval_tools.clock import Clock
 from praval_tools.config.system import AgentConfig, GrantConfig
@@ -85,29 +85,34 @@ class AccessPlan:
         return self._labels[entry.document.file]
 
     def plan_blocks(self, state: AccessState) -> Iterator[events.AnyStateEvent]:
-        """Plan the end of the blocks that are not declared any more, and those that were not before."""
+        """Plan the end of the blocks that are not declared any more, and the declared ones that nobody lifted."""
         entries = [(self._get_label(entry), entry.value) for entry in self._declarations.blocks]
         blocks = [Block(tool=entry.tool, agent=entry.agent, by=by, reason=entry.reason) for by, entry in entries]
         declared = set({(block.by, block.tool, block.agent): block for block in blocks}.values())
         accesses = (access for tools in state.access_by_agent.values() for access in tools.values())
         own = {block for access in accesses for block in access.blocks if block.by in self._own}
-        for block in own - declared:
+        previous = self._previous.blocks
+        lifted = {block for block in previous if get_block_key(block.tool, block.agent, block.by) in state.lifted}
+        for block in (own | lifted) - declared:
             yield events.ToolUnblocked(tool=block.tool, agent=block.agent, setter=block.by, by=block.by)
-        for block in sorted(declared - own - self._previous.blocks, key=lambda block: (block.agent, block.tool)):
+        for block in sorted(declared - own - lifted, key=lambda block: (block.agent, block.tool)):
             yield events.ToolBlocked(block=block, by=block.by, reason=block.reason)
         self._new.blocks = declared
 
     def plan_disabling(self, state: AccessState) -> Iterator[events.AnyStateEvent]:
-        """Plan which categories are enabled again, and which are disabled."""
+        """Plan which categories are enabled again, and which are disabled, as for blocks."""
         categories = self._declarations.categories.items()
         declared = {(self._get_label(entry), name) for name, entry in categories if not entry.value.enabled}
         records = {record.name: record for record in state.disabled.values() if record.kind == "category"}
+        lifted = {(label, name) for label, name in self._previous.disabled if ("category", name) in state.lifted}
         ended = {(record.by, record.name) for record in records.values() if record.by in self._own} - declared
-        for label, name in sorted(ended):
+        present = declared.union(*(other.disabled for other in self._others))
+        names = {name for _, name in present}
+        ended_lifts = {(label, name) for label, name in lifted if name not in names}
+        for label, name in sorted(ended | ended_lifts):
             yield events.ToolEnabled(kind="category", name=name, by=label)
         again = {name for _, name in ended}  # of the files that disable a category, one is recorded
-        present = declared.union(*(other.disabled for other in self._others))
-        due = (declared - self._previous.disabled) | {(label, name) for label, name in present if name in again}
+        due = (declared - lifted) | {(label, name) for label, name in present if name in again}
         labels = {name: label for label, name in sorted(due, reverse=True)}
         for name in sorted(labels.keys() - (records.keys() - again)):
             yield events.ToolDisabled(kind="category", name=name, by=labels[name], reason="enabled: false")

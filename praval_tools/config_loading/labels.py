@@ -8,11 +8,12 @@ from pathlib import Path
 
 from praval_tools.config.files import ConfigDocument
 from praval_tools.config_loading.declarations import ProblemCollector
+from praval_tools.names import FILE_LABEL_PREFIX
 
 
 def build_label(file: str | os.PathLike[str]) -> str:
     """Return what stands for a file in records, wherever it is and whatever is loaded beside it."""
-    return f"config:{Path(file).name}"
+    return f"{FILE_LABEL_PREFIX}{Path(file).name}"
 
 
 def label_files(
@@ -32,7 +33,7 @@ def label_files(
     for document in documents:
         path, label = os.path.abspath(document.file), build_label(document.file)
         if (other := paths.setdefault(label, path)) != path:
-            label = f"config:{path}"
+            label = f"{FILE_LABEL_PREFIX}{path}"
             if has_journal:
                 text = f"a journal knows a file by its name, and {other} has the same; rename one of the two"
                 problems.found.append(document.build_problem((), f"{path}: {text}"))

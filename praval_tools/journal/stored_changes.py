@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from praval_tools.access import events
 from praval_tools.access.drift import take_snapshot
 from praval_tools.access.permissions import Grant
-from praval_tools.access.records import Block
-from praval_tools.access.state import AccessState, find_pending_grants_ended_by, get_tool_origin
+from praval_tools.access.state import AccessState, find_pending_grants_ended_by, get_block_key, get_tool_origin
 from praval_tools.journal.codec import from_json, to_json
 from praval_tools.journal.events import StoredAccessEvent
 from praval_tools.journal.storage.protocol import StateRow, StateView, Uses
+from praval_tools.names import FILE_LABEL_PREFIX
 from praval_tools.schema.json_values import to_compact_json
 
 _GrantEndingEvent = events.GrantRevoked | events.ToolUnassigned | events.ToolUnregistered | events.AgentRetired
@@ -94,11 +94,14 @@ def _iter_ended_grants(
 
 def _iter_other_rows(before: AccessState, after: AccessState, event: StoredAccessEvent) -> Iterator[StateRow]:
     if isinstance(event, events.ToolBlocked):
-        yield StateRow("block", _make_block_key(event.block), "", to_json(event))
+        block = event.block
+        yield StateRow("block", to_compact_json([block.agent, block.tool, block.by]), "", to_json(event))
     elif isinstance(event, events.ToolUnblocked):
-        for block in before.get_access(event.agent, event.tool).blocks:
-            if event.setter in (None, block.by):
-                yield StateRow("block", _make_block_key(block), "", None)
+        setters = [block.by for block in before.get_access(event.agent, event.tool).blocks]
+        for setter in setters if event.setter is None else [event.setter]:
+            is_lifted = get_block_key(event.tool, event.agent, setter) in after.lifted
+            body = to_json(replace(event, setter=setter)) if is_lifted else None  # who lifted it counts for its file
+            yield StateRow("block", to_compact_json([event.agent, event.tool, setter]), "", body)
     elif isinstance(event, events.OwnershipTransferred):
         yield StateRow("owner", event.tool, _get_tool_source(after, event.tool), to_json(event))
     elif isinstance(event, events.ToolShared):
@@ -106,16 +109,13 @@ def _iter_other_rows(before: AccessState, after: AccessState, event: StoredAcces
     elif isinstance(event, events.ToolUnshared):
         yield StateRow("shared", event.tool, _get_tool_source(after, event.tool), to_json(event))
     elif isinstance(event, events.ToolDisabled | events.ToolEnabled):
-        body = to_json(event) if isinstance(event, events.ToolDisabled) else None
+        is_kept = isinstance(event, events.ToolDisabled) or (event.kind, event.name) in after.lifted
+        body = to_json(event) if is_kept else None
         yield StateRow("disabled", to_compact_json([event.kind, event.name]), "", body)
     elif isinstance(event, events.ToolConfigured):
         changes = _to_portable_overrides(dict(after.tools[event.tool].overrides))
         body = to_json(replace(event, changes=changes))
         yield StateRow("configured", event.tool, _get_tool_source(after, event.tool), body)
-
-
-def _make_block_key(block: Block) -> str:
-    return to_compact_json([block.agent, block.tool, block.by])
 
 
 def read_stored_changes(state: AccessState, view: StateView, *, is_first_read: bool) -> Iterator[events.AnyStateEvent]:
@@ -176,10 +176,10 @@ def _iter_name_events(row: StateRow, event: events.StateEvent | None) -> Iterato
         yield replace(event, stored=True)
     elif row.kind == "block":
         agent, tool, by = msgspec.json.decode(row.key)
-        yield events.ToolUnblocked(tool=tool, agent=agent, setter=by, stored=True)
+        yield events.ToolUnblocked(tool=tool, agent=agent, setter=by, by=by, stored=True)
     elif row.kind == "disabled":
         kind, name = msgspec.json.decode(row.key)
-        yield events.ToolEnabled(kind=kind, name=name, stored=True)
+        yield events.ToolEnabled(kind=kind, name=name, by=FILE_LABEL_PREFIX, stored=True)  # else it has a body
 
 
 def _to_portable_overrides(changes: Mapping[str, object]) -> dict[str, object]:

@@ -106,6 +106,42 @@ class TestOtherProcesses:
         two.load(grants=[GRANT], blocks=[BLOCK], limits=[])
         assert [False, True] == [two.may("t1"), two.may("t1", "bank")]
 
+    @pytest.mark.parametrize(
+        "sections", [{"blocks": [BLOCK]}, {"categories": {"t1": {"enabled": False}}}], ids=["block", "category"]
+    )
+    @pytest.mark.parametrize("is_lifted", [False, True], ids=["of the file", "lifted by hand"])
+    def test_what_another_took_out_and_is_put_back_is_in_force(
+        self, programs: tuple[Program, Program], sections: dict[str, object], is_lifted: bool
+    ) -> None:
+        """Whichever program loads it first, also where somebody lifted it before it was taken out."""
+        one, two = programs
+        for _ in range(2):
+            for program in programs:
+                program.load(**sections)
+            if is_lifted:
+                one.registry.unblock("t1", "bank")
+                one.registry.enable(category="t1")
+                for program in programs:
+                    program.load(**sections, limits=[])
+                assert [True, True] == [one.may("t1", "bank"), two.may("t1", "bank")]
+            two.load()
+            assert [True, True] == [one.may("t1", "bank"), two.may("t1", "bank")]
+            one.load(**sections)
+            assert [False, False] == [one.may("t1", "bank"), two.may("t1", "bank")]
+            one, two = two, one
+
+    def test_what_was_lifted_while_it_came_and_went_stays_lifted(self, programs: tuple[Program, Program]) -> None:
+        """A program that knew of the first of its blocks alone takes over that the last one was lifted."""
+        one, two = programs
+        sections = {"blocks": [BLOCK], "categories": {"t1": {"enabled": False}}}
+        one.load(**sections)
+        for content in ({}, sections):
+            two.load(**content)
+        two.registry.unblock("t1", "bank")
+        two.registry.enable(category="t1")
+        one.load(**sections, limits=[])
+        assert [True, True] == [one.may("t1", "bank"), two.may("t1", "bank")]
+
     def test_what_a_process_of_its_own_did(self, folder: Path) -> None:
         """It blocks, and lifts the block again."""
         write(journal={"path": "runs.db"})
