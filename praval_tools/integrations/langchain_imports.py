@@ -6,7 +6,7 @@ import inspect
 import typing
 from binascii import Error as Base64Error
 from binascii import a2b_base64
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from typing import Final
 
 from langchain.tools import ToolRuntime
@@ -14,7 +14,8 @@ from langchain_core.runnables.config import RunnableConfig, ensure_config
 from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool, ToolException
 from langchain_core.tools import Tool as SingleInputTool
 from langgraph.types import Command
-from pydantic import BaseModel
+from pydantic import AliasChoices, AliasPath, BaseModel, RootModel
+from pydantic.fields import FieldInfo
 
 from praval_tools.errors import ToolDefinitionError
 from praval_tools.formats.format import WireObject
@@ -73,9 +74,10 @@ def _make_tool(tool: object, owned_by: Agent | str | None, namespace: str | None
         for injected in sorted(_list_injected(tool))
     ]
     schema = _read_schema(tool)
+    shown = schema.get("properties", {}).keys()
     problems += [
-        f"LangChain does not pass its parameter {lost!r} on: give it another name, without exclude=True"
-        for lost in sorted(_list_lost(tool) & schema.get("properties", {}).keys())
+        f"LangChain does not pass its parameter {lost!r} on: give it another name, without exclude=True or an alias"
+        for lost in sorted(shown & (_list_lost(tool) | _list_misread(tool, shown)))
     ]
     if problems or name is None:
         raise ToolDefinitionError(tool.name, problems)
@@ -120,7 +122,41 @@ def _list_lost(tool: BaseTool) -> set[str]:
         lost |= {"self", *({"run_manager"} & given)}
     if isinstance(schema, type) and issubclass(schema, BaseModel):
         lost |= {name for name, field in schema.model_fields.items() if field.exclude or field.exclude_if}
+    for name in getattr(schema, "__exclude_fields__", None) or ():  # of a class of Pydantic 1, shown by its aliases
+        lost.add(getattr(schema, "__fields__", {})[name].alias)
     return lost
+
+
+def _list_misread(tool: BaseTool, shown: Set[str]) -> set[str]:
+    """
+    Return the parameters that the class of the arguments does not read from their own key alone, or writes as another.
+
+    What a model is shown, LangChain names as the class has its fields; what was given goes through their aliases.
+    """
+    schema = tool.args_schema
+    if not isinstance(schema, type) or not issubclass(schema, BaseModel):
+        return set()
+    if issubclass(schema, RootModel):
+        return {"root"}
+    schema.model_rebuild()  # aliases of a generator are there only after that
+    config, misread = schema.model_config, set[str]()
+    by_name = config.get("populate_by_name") or config.get("validate_by_name")
+    for name, field in schema.model_fields.items():
+        paths = _list_alias_paths(field) or [[name]]
+        is_read = by_name or [name] in paths
+        is_written = not config.get("serialize_by_alias") or field.serialization_alias in (None, name)
+        if not is_read or not is_written or any(path[0] in shown - {name} for path in paths):
+            misread.add(name)
+    return misread
+
+
+def _list_alias_paths(field: FieldInfo) -> list[list[int | str]]:
+    """Return where a field is read by its aliases; nothing for one without."""
+    alias = field.validation_alias
+    if alias is None:
+        return []
+    choices = alias.choices if isinstance(alias, AliasChoices) else [alias]
+    return [choice.path if isinstance(choice, AliasPath) else [choice] for choice in choices]
 
 
 def _is_injected(hint: object) -> bool:

@@ -15,7 +15,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool, ToolException, tool
 from langgraph.prebuilt import InjectedState
 from langgraph.types import Command
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, create_model
+from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, RootModel, create_model
 
 from praval_tools import (
     Agent,
@@ -276,6 +276,81 @@ class TestLostParameters:
 
         with pytest.raises(ToolDefinitionError, match="'amount'"):
             import_tools(registry, [pay], owned_by="clerk")
+
+    def test_that_a_class_of_pydantic_1_leaves_out_are_refused(self, registry: ToolRegistry) -> None:
+        """Its fields are shown by their aliases, and say in another place that they are left out."""
+        v1 = pytest.importorskip("pydantic.v1")
+        arguments = v1.create_model("Arguments", amount=(int, v1.Field(1, alias="sum", exclude=True)))
+        made = StructuredTool.from_function(
+            lambda amount=1000: amount, name="pay", description="Pay.", args_schema=arguments
+        )
+
+        with pytest.raises(ToolDefinitionError, match="'sum'"):
+            import_tools(registry, [made], owned_by="clerk")
+
+    @pytest.mark.parametrize(
+        ("config", "field"),
+        [
+            ({}, {"alias": "sum"}),
+            ({}, {"validation_alias": AliasChoices("sum", AliasPath("amount", 0))}),
+            ({"alias_generator": str.upper}, {}),
+            ({"alias_generator": str.upper, "defer_build": True}, {}),
+            ({"serialize_by_alias": True}, {"serialization_alias": "sum"}),
+            ({}, {"validation_alias": AliasChoices(AliasPath("note", 0), "amount")}),
+            ({}, {"validation_alias": AliasChoices("note", "amount")}),
+        ],
+    )
+    def test_that_a_class_reads_by_aliases_are_refused(
+        self, registry: ToolRegistry, config: Any, field: dict[str, Any]
+    ) -> None:
+        """Broken promise: bounds see what the tool gets. It got its default in place of what has another name."""
+        arguments = create_model(
+            "Arguments", __config__=config, amount=(int, Field(default=1, **field)), note=(Any, Field(default=None))
+        )
+
+        @tool(args_schema=arguments)
+        def pay(amount: int = 1000, note: Any = None) -> int:
+            """Pay."""
+            return amount
+
+        with pytest.raises(ToolDefinitionError, match="'amount'"):
+            import_tools(registry, [pay], owned_by="clerk")
+
+    def test_that_a_class_reads_as_a_whole_are_refused(self, registry: ToolRegistry) -> None:
+        """The tool got all arguments in place of the one that has the name of the only field."""
+        made = StructuredTool.from_function(
+            lambda root: str(root), name="pay", description="Pay.", args_schema=RootModel[dict[str, Any]]
+        )
+
+        with pytest.raises(ToolDefinitionError, match="'root'"):
+            import_tools(registry, [made], owned_by="clerk")
+
+    @pytest.mark.parametrize(
+        ("config", "field"),
+        [
+            ({"populate_by_name": True}, {"alias": "sum"}),
+            ({"validate_by_name": True}, {"alias": "sum"}),
+            ({"alias_generator": str.upper, "populate_by_name": True}, {}),
+            ({}, {"alias": "amount"}),
+            ({}, {"validation_alias": AliasChoices("sum", "amount")}),
+            ({}, {"validation_alias": AliasPath("amount")}),
+            ({}, {"serialization_alias": "sum"}),
+        ],
+    )
+    def test_that_a_class_reads_by_their_names_are_taken(
+        self, registry: ToolRegistry, config: Any, field: dict[str, Any]
+    ) -> None:
+        """Other names of what is read by its own name, too, are no harm."""
+        arguments = create_model("Arguments", __config__=config, amount=(int, Field(default=1, **field)))
+
+        @tool(args_schema=arguments)
+        def pay(amount: int = 1000) -> int:
+            """Pay."""
+            return amount
+
+        import_tools(registry, [pay], owned_by="clerk")
+
+        assert 5 == call(registry, "pay", amount=5)
 
     def test_that_are_passed_on_are_taken(self, registry: ToolRegistry) -> None:
         """A class of tools, and a function of any arguments, get parameters of such names as they were given."""
