@@ -70,6 +70,12 @@ class ToolUnregistered(StateEvent, frozen=True, kw_only=True):
     tool: str
 
 
+class ToolWithdrawn(StateEvent, frozen=True, kw_only=True):
+    """A tool left this registry alone; the grants of it that a journal holds wait there for a tool of its source."""
+
+    tool: str
+
+
 class AgentDeclared(StateEvent, frozen=True, kw_only=True):
     """An agent was declared in the host's code."""
 
@@ -251,7 +257,7 @@ class RegistryCleared(StateEvent, frozen=True, kw_only=True):
 
 
 AnyStateEvent = (
-    ToolRegistered | ToolUnregistered | AgentDeclared | AgentRetired | ToolListed | ToolAssigned
+    ToolRegistered | ToolUnregistered | ToolWithdrawn | AgentDeclared | AgentRetired | ToolListed | ToolAssigned
     | GrantRedeclared | GrantRevoked
     | GrantSpent | ToolUnassigned | ToolBlocked | ToolUnblocked | OwnershipTransferred | ToolShared | ToolUnshared
     | ToolDisabled | ToolEnabled | ToolConfigured | PolicyAdded | PolicyRemoved | GrantsCounted | StoredChange

@@ -8,7 +8,8 @@ from typing import Any, Final
 import msgspec
 
 from praval_tools.access import events
-from praval_tools.access.permissions import Grant, GrantTermsKey
+from praval_tools.access.drift import take_snapshot
+from praval_tools.access.permissions import Grant, GrantTermsKey, get_terms_key
 from praval_tools.access.records import (
     NO_ACCESS,
     AccessRecord,
@@ -206,3 +207,32 @@ def find_pending_grants_ended_by(state: AccessState, event: events.StateEvent) -
     for parent in ended:  # grows meanwhile
         ended += [key for key, (_, grant) in pending.items() if grant.parent == parent and key not in ended]
     return [pending[key][0] for key in ended]
+
+
+def make_waiting_grant(state: AccessState, held: GrantRecord, revision: int) -> events.StoredChange:
+    """Return what the journal holds of a live grant, whose tool is registered and about to go."""
+    grant, tool = held.grant, state.tools[held.grant.tool]
+    source = get_tool_origin(tool.tool)
+    known = (state.stored_changes.get(grant.tool) or EMPTY_MAP).get(("grant", grant.id, source))
+    change = known.change if known is not None else None
+    if change is None:
+        snapshot = take_snapshot(tool)
+        change = events.ToolAssigned(grant=grant, by=grant.by, reason=grant.reason, id=grant.id, snapshot=snapshot)
+    return events.StoredChange(
+        tool=grant.tool, source=source, kind="grant", key=grant.id, change=change, left=held.calls_left,
+        revision=revision,
+    )  # fmt: skip
+
+
+def without_grant(state: AccessState, grant: Grant) -> AccessState:
+    """Return *state* without a grant that it holds, save between its agent and its tool."""
+    key, terms = (grant.by, grant.key or ""), get_terms_key(grant)
+    by_key, by_terms = state.grant_ids_by_key, state.grant_ids_by_terms
+    same = tuple(other for other in by_terms.get(terms) or () if other != grant.id)
+    return msgspec.structs.replace(
+        state,
+        grants=state.grants.discard(grant.id),
+        child_grant_ids=state.child_grant_ids.discard(grant.id),
+        grant_ids_by_key=by_key.discard(key) if by_key.get(key) == grant.id else by_key,
+        grant_ids_by_terms=by_terms.set(terms, same) if same else by_terms.discard(terms),
+    )

@@ -33,6 +33,8 @@ from praval_tools.access.state import (
     get_block_key,
     get_tool_origin,
     list_tool_labels,
+    make_waiting_grant,
+    without_grant,
 )
 from praval_tools.names import FILE_LABEL_PREFIX, describe_author, get_collision_keys
 from praval_tools.persistent_map import PersistentMap as Map
@@ -147,12 +149,31 @@ def _apply_tool_unregistered(state: AccessState, event: events.ToolUnregistered)
     for key in state.stored_changes.get(event.tool) or ():
         if key[2] == origin:
             state = _with_stored_change(state, event.tool, key, None)
+    return _without_tool(state, tool)
+
+
+def _without_tool(state: AccessState, tool: AnyTool) -> AccessState:
     return replace(
         state,
-        tools=state.tools.discard(event.tool),
-        names_by_wire_key=reduce(Map.discard, get_collision_keys(event.tool), state.names_by_wire_key),
-        tools_by_label=_update_labels(state, event.tool, tool, None, 0),
+        tools=state.tools.discard(tool.name),
+        names_by_wire_key=reduce(Map.discard, get_collision_keys(tool.name), state.names_by_wire_key),
+        tools_by_label=_update_labels(state, tool.name, tool, None, 0),
     )
+
+
+def _apply_tool_withdrawn(state: AccessState, event: events.ToolWithdrawn) -> AccessState:
+    record, agents = state.tools[event.tool], list(state.agents_by_tool.get(event.tool) or ())
+    live = [grant_id for agent in agents for grant_id in state.get_access(agent, event.tool).grants]
+    unstored = [grant_id for grant_id in live if not state.grants[grant_id].stored]
+    state = _end_grants(state, unstored, "the tool was unregistered")
+    line = {other: state.grants[other] for one in live for other in (one, *state.list_narrowed_grants(one))}
+    waiting = sorted((held for held in line.values() if not held.end_reason), key=lambda held: held.seq)
+    first = state.revision - len(waiting) + 1  # in the order in which they were made, and before what comes later
+    for revision, held in enumerate(waiting, first):
+        state = _apply_stored_change(without_grant(state, held.grant), make_waiting_grant(state, held, revision))
+    for agent in agents:
+        state = _with_access(state, agent, event.tool, replace(state.get_access(agent, event.tool), grants=()))
+    return _without_tool(state, record.tool)
 
 
 def _apply_ownership_transferred(state: AccessState, event: events.OwnershipTransferred) -> AccessState:
@@ -429,6 +450,7 @@ def _apply_registry_cleared(state: AccessState, event: events.RegistryCleared) -
 _HANDLERS: Final[Mapping[type, Callable[[AccessState, Any], AccessState]]] = {
     events.ToolRegistered: _apply_tool_registered,
     events.ToolUnregistered: _apply_tool_unregistered,
+    events.ToolWithdrawn: _apply_tool_withdrawn,
     events.AgentDeclared: _apply_agent_declared,
     events.AgentRetired: _apply_agent_retired,
     events.ToolListed: _apply_tool_listed,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence, Set
 from datetime import datetime, timedelta
 from hashlib import sha256
 
@@ -21,7 +21,7 @@ from praval_tools.config_loading.declarations import Declarations, Located, Prob
 from praval_tools.config_loading.in_force import InForce
 from praval_tools.config_loading.labels import find_label
 from praval_tools.errors import DuplicateAgentError, UnknownToolError
-from praval_tools.names import OPERATOR, check_agent_name, find_similar_names
+from praval_tools.names import FILE_LABEL_PREFIX, OPERATOR, check_agent_name, find_similar_names
 from praval_tools.tools.frames import get_current_person
 
 
@@ -154,14 +154,22 @@ class AccessPlan:
             if grant.by == OPERATOR and (label := find_label(grant.key)) in self._own and grant.key not in declared
         ]
 
-    def plan_withdrawal(self, state: AccessState, tools: Container[str], reason: str) -> list[events.AnyStateEvent]:
-        """Plan the end of what these files grant of *tools*, which are about to go."""
+    def plan_withdrawal(self, state: AccessState, tools: Collection[str], reason: str) -> list[events.AnyStateEvent]:
+        """
+        Plan that *tools* leave this registry: what these files grant of them ends, and all else waits in the journal.
+
+        Without a journal, what other files grant ends as well, and is made again once they are loaded again.
+        """
         grants = [record.grant for record in state.grants.values() if not record.end_reason]
-        return [
+        others = {record.grant.id for record in state.grants.values() if not record.stored}
+        revoked = [
             events.GrantRevoked(grant=grant.id, by=label, reason=reason)
             for grant in grants
-            if grant.tool in tools and grant.by == OPERATOR and (label := find_label(grant.key)) in self._own
+            if grant.tool in tools and grant.by == OPERATOR and (label := find_label(grant.key))
+            if label in self._own or (label.startswith(FILE_LABEL_PREFIX) and grant.id in others)
         ]
+        withdrawn = [events.ToolWithdrawn(tool=tool, reason=reason) for tool in tools if tool in state.tools]
+        return [*revoked, *withdrawn]
 
     def _has_tool(self, state: AccessState, entry: Located[GrantConfig]) -> bool:
         """Tell whether the tool is there; if not, it is awaited, a problem of its own, or one of this entry."""

@@ -171,8 +171,7 @@ class ConfigurationChange:
 
     def _replace_tools(self, tools: dict[str, tuple[ToolConfig, AnyTool]]) -> None:
         own = {name for name, (_, tool) in self._previous.tools.items() if self._is_registered(name, tool)}
-        for name in own - tools.keys():
-            self._registry.unregister_tool(name, reason="its configuration does not declare it any more")
+        self._withdraw(sorted(own - tools.keys()), "its configuration does not declare it any more")
         entries = {entry.value.name: entry for entry in self._declarations.tools}
         changes: list[events.AnyStateEvent] = []
         for name, (_, tool) in tools.items():
@@ -208,7 +207,7 @@ class ConfigurationChange:
                 continue
             if self._runtime.sources.get(source.name) is source:
                 del self._runtime.sources[source.name]
-            self._unregister_provided(source, "its configuration changed its server")
+            self._withdraw(tuple(source.tools), "its configuration changed its server")
         for name, declaration in declared.items():
             if name not in self._new.servers:
                 self._add_server(declaration)
@@ -236,7 +235,7 @@ class ConfigurationChange:
             if service.source is not None and services.get(name) is not service:
                 if self._runtime.sources.get(name) is service.source:
                     del self._runtime.sources[name]
-                self._unregister_provided(service.source, "its configuration changed its document")
+                self._withdraw(tuple(service.source.tools), "its configuration changed its document")
         entries = {entry.value.namespace: entry for entry in self._declarations.services}
         for name, service in services.items():
             if service.source is not None and service is not self._previous.services.get(name):
@@ -244,12 +243,9 @@ class ConfigurationChange:
                     service.source.register()
         self._new.services = services
 
-    def _unregister_provided(self, source: ToolSource, reason: str) -> None:
-        """Unregister the tools of *source*; grants that are still declared are made again for those in their place."""
-        tools = tuple(source.tools)
+    def _withdraw(self, tools: Sequence[str], reason: str) -> None:
+        """Take tools out of this registry; grants that are still declared are made again for those in their place."""
         self._store.commit(lambda state: self._access.plan_withdrawal(state, tools, reason))
-        for tool in tools:
-            self._registry.unregister_tool(tool, reason=reason)
 
     def _report_left_out(self, tool: Located[ToolConfig]) -> None:
         holder = self._find_holder(tool.value.name)

@@ -1,0 +1,156 @@
+"""Tools that a configuration takes out of its registry: what grants of them end, and what waits for them."""
+
+# Tests of: change, access_plan
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from state_rig import path, shared  # noqa: F401  # fixtures
+
+from praval_tools import Outcome, ToolCall, ToolRegistry
+
+TOOL = {"name": "t1", "module": "sums", "function": "add"}
+OTHER = {**TOOL, "name": "t2"}
+GRANT = {"tool": "t1", "agent": "ann"}
+
+
+def write(name: str, **sections: object) -> str:
+    """Write a file, and return its name."""
+    Path(name).write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in sections.items()))
+    return name
+
+
+def may(registry: ToolRegistry, agent: str = "ann", tool: str = "t1", **arguments: object) -> bool:
+    """Tell whether a call is let in."""
+    call = ToolCall(None, tool, arguments or {"x": 1}, agent)
+    return registry.execute(call).outcome is Outcome.OK
+
+
+@pytest.mark.parametrize("has_journal", [True, False])
+class TestOneProgram:
+    def start(self, has_journal: bool) -> ToolRegistry:
+        """Return the registry."""
+        return ToolRegistry(journal="runs.db") if has_journal else ToolRegistry()
+
+    def test_a_tool_and_its_grant_come_back(self, folder: Path, has_journal: bool) -> None:
+        """Again and again; what the operator revoked stays revoked."""
+        whole = {"tools": [TOOL, OTHER], "grants": [GRANT, {"tool": "t1", "agent": "eve"}]}
+        with self.start(has_journal) as registry:
+            source = registry.configure_from(write("c.yml", **whole))
+            for _ in range(3):
+                assert may(registry)
+                write("c.yml", tools=[OTHER])
+                source.refresh()
+                assert not may(registry)
+                write("c.yml", **whole)
+                source.refresh()
+            assert may(registry)
+            for grant in registry.grants(agent="ann"):
+                registry.revoke(grant)
+            source.refresh()
+            assert [False, True] == [may(registry), may(registry, "eve")]
+
+    def test_what_another_file_grants_is_there_again(self, folder: Path, has_journal: bool) -> None:
+        """In a journal as soon as the tool is, with its count; else once that file is loaded again."""
+        with self.start(has_journal) as registry:
+            tools = registry.configure_from(write("a.yml", tools=[TOOL]))
+            grants = registry.configure_from(write("b.yml", grants=[{**GRANT, "max_calls": 2}]))
+            assert may(registry)
+            for content in ([OTHER], [TOOL]):
+                write("a.yml", tools=content)
+                tools.refresh()
+            assert has_journal is may(registry)
+            grants.refresh()
+            assert has_journal is not may(registry)
+
+    def test_what_another_file_grants_of_a_server_that_changes(self, folder: Path, has_journal: bool) -> None:
+        """In a journal it stays, with what was lent from it and what the program granted by a key."""
+        pytest.importorskip("mcp", reason="needs the SDK of MCP")
+        from mcp_client_rig import SUPPORT
+
+        command = [sys.executable, f"{SUPPORT / 'mcp_official_server.py'}", "stdio", "notes"]
+        servers = {"s": {"command": command, "owned_by": "ops"}}
+        with self.start(has_journal) as registry:
+            server = registry.configure_from(write("a.yml", mcp_servers=servers))
+            grant = {"tool": "s-say", "agent": "ann", "delegable": True}
+            grants = registry.configure_from(write("b.yml", grants=[grant]))
+            registry.grant("s-say", "eve", key="op")
+            registry.grant("s-say", "bob", by="ann", key="lent")
+            write("a.yml", mcp_servers={"s": {**servers["s"], "owned_by": "bank"}})
+            server.refresh()
+            allowed = [may(registry, agent, "s-say", text="hello") for agent in ("ann", "eve", "bob")]
+            assert [has_journal] * 3 == allowed
+            grants.refresh()
+            assert may(registry, "ann", "s-say", text="hello")
+
+
+class TestWaitingGrants:
+    """What waits in the journal waits for a tool of the same source."""
+
+    def test_they_are_no_grants_of_a_tool_from_elsewhere(self, folder: Path) -> None:
+        """Not even of one with the same name and parameters; they end by hand, and with their file, meanwhile."""
+
+        def look(x: float, y: float = 0) -> float:
+            """Look."""
+            return x
+
+        with ToolRegistry(journal="runs.db") as registry:
+            tools = registry.configure_from(write("a.yml", tools=[TOOL]))
+            grants = registry.configure_from(write("b.yml", grants=[GRANT]))
+            revoked = registry.grant("t1", "eve")
+            registry.grant("t1", "bob")
+            write("a.yml", tools=[OTHER])
+            tools.refresh()
+            registry.tool("t1")(look)
+            assert [False] * 3 == [may(registry, agent) for agent in ("ann", "eve", "bob")]
+            registry.revoke(revoked)
+            write("b.yml", grants=[])
+            grants.refresh()
+            registry.unregister_tool("t1")
+            write("a.yml", tools=[TOOL])
+            tools.refresh()
+            assert [False, False, True] == [may(registry, agent) for agent in ("ann", "eve", "bob")]
+
+    def test_chains_come_back_as_they_were(self, folder: Path) -> None:
+        """What was lent ends with what it came from, and the count of all is one."""
+        with ToolRegistry(journal="runs.db") as registry:
+            tools = registry.configure_from(write("a.yml", tools=[TOOL]))
+            grant = registry.grant("t1", "ann", max_calls=6, delegable=True)
+            registry.grant("t1", "bob", by="ann", max_calls=3, key="lent")
+            for content in ([OTHER], [TOOL], [OTHER], [TOOL]):
+                assert "t1" not in registry or may(registry, "bob")
+                write("a.yml", tools=content)
+                tools.refresh()
+            assert 4 == registry.uses_left(grant)
+            registry.grant("t1", "bob", by="ann", max_calls=1, key="lent")
+            for content in ([OTHER], [TOOL]):
+                write("a.yml", tools=content)
+                tools.refresh()
+            registry.revoke(grant)
+            assert [False, False] == [may(registry, "ann"), may(registry, "bob")]
+            for content in ([OTHER], [TOOL]):
+                write("a.yml", tools=content)
+                tools.refresh()
+            assert [False, False] == [may(registry, "ann"), may(registry, "bob")]
+            assert [] == registry.grants()
+
+    def test_what_another_program_ends_meanwhile_has_ended(self, shared: Path | str, folder: Path) -> None:
+        """A tool that two programs have: one takes it out, the other goes on, and revokes."""
+        with ToolRegistry(journal=shared) as one, ToolRegistry(journal=shared) as two:
+            source = one.configure_from(write("a.yml", tools=[TOOL]))
+            two.configure_from(write("b.yml", tools=[TOOL], grants=[GRANT]))
+            revoked = one.grant("t1", "eve")
+            one.grant("t1", "bob")
+            assert [True, True, True] == [may(one, agent) for agent in ("ann", "eve", "bob")]
+            write("a.yml", tools=[OTHER])
+            source.refresh()
+            assert [True, True, True] == [may(two, agent) for agent in ("ann", "eve", "bob")]
+            two.revoke(revoked)
+            write("a.yml", tools=[TOOL])
+            source.refresh()
+            for registry in (one, two):
+                assert [True, False, True] == [may(registry, agent) for agent in ("ann", "eve", "bob")]
