@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -109,16 +109,17 @@ class _Converter:
     links: set[str] = field(factory=set)
     problems: list[DocumentProblem] = field(factory=list)
 
-    def convert(self, node: Node) -> SchemaPart:
+    def convert(self, node: Node, read_only: Set[str] = frozenset()) -> SchemaPart:
+        """Return a schema; *read_only* are the members that only answers have by what it is a part of."""
         if isinstance(node.value, bool) and not self.table.is_3_0:
             return node.value
         if not isinstance(node.value, dict):
             self.problems.append(DocumentProblem(node.place, f"{shorten_repr(node.value)} is not a schema"))
             return True
         if "$ref" not in node.value:
-            return self._convert_members(node)
+            return self._convert_members(node, read_only)
         reference = self._convert_reference(node)
-        more = {} if self.table.is_3_0 else self._convert_members(node)
+        more = {} if self.table.is_3_0 else self._convert_members(node, read_only)
         return {**more, **reference}
 
     def _convert_reference(self, node: Node) -> JsonSchema:
@@ -132,8 +133,10 @@ class _Converter:
         self.links.add(name)
         return {"$ref": f"#/$defs/{name}"}
 
-    def _convert_members(self, node: Node) -> JsonSchema:
+    def _convert_members(self, node: Node, read_only: Set[str]) -> JsonSchema:
         converted: JsonSchema = {}
+        if node.members.keys() & {"allOf", "required"}:
+            read_only = read_only | self._list_read_only(node)
         for keyword, value in node.members.items():
             child = node.get_child(keyword)
             if keyword in _KEPT_KEYWORDS:
@@ -144,6 +147,8 @@ class _Converter:
                 members = {name: child.get_child(name) for name in value}
                 convert = self._convert_member if keyword in _MEMBER_KEYWORDS else self.convert
                 converted[keyword] = {name: convert(member) for name, member in members.items()}
+            elif keyword == "allOf" and isinstance(value, list):
+                converted[keyword] = [self.convert(item, read_only) for _, item in child.iter_children()]
             elif keyword in _SCHEMA_LIST_KEYWORDS and isinstance(value, list):
                 converted[keyword] = [self.convert(item) for _, item in child.iter_children()]
             elif keyword == "additionalProperties" and isinstance(value, bool):
@@ -153,7 +158,10 @@ class _Converter:
                 converted[keyword] = convert(child)
             elif keyword in _UNSUPPORTED_KEYWORDS:
                 self.problems.append(DocumentProblem(node.place, f"{keyword} inside of schemas is not supported"))
-        self._leave_out_read_only(node, converted)
+        if isinstance(required := converted.get("required"), list):
+            converted["required"] = [name for name in required if str(name) not in read_only]
+            if not converted["required"]:
+                del converted["required"]
         if "default" in node.members and not has_secret_schema(converted):
             _describe_default(converted, node.members["default"])
         if "example" in node.members and "examples" not in converted:
@@ -167,28 +175,28 @@ class _Converter:
         """Return the schema of a member of an object; False, which nothing fits, for one that only answers have."""
         return not self._is_read_only(node) and self.convert(node)
 
-    def _leave_out_read_only(self, node: Node, converted: JsonSchema) -> None:
-        required, properties = converted.get("required"), node.get_child("properties")
-        if isinstance(required, list):
-            kept = [name for name in required if not self._is_read_only(properties.get_child(str(name)))]
-            converted["required"] = kept
-            if not kept:
-                del converted["required"]
+    def _list_read_only(self, node: Node) -> set[str]:
+        """Return the members of an object that only answers have, by any part of its schema."""
+        parts = [part.get_child("properties") for part in self._iter_conjuncts(node)]
+        members = [(name, part.get_child(name)) for part in parts for name in part.members]
+        return {name for name, member in members if self._is_read_only(member)}
 
     def _is_read_only(self, node: Node) -> bool:
         """Tell whether a property is only for answers; also where that is said of what it refers to or consists of."""
+        return any(part.members.get("readOnly") is True for part in self._iter_conjuncts(node))
+
+    def _iter_conjuncts(self, node: Node) -> Iterator[Node]:
+        """Yield a schema, what it refers to, and what it consists of, each once."""
         waiting, seen = [node], set[Node]()
         while waiting:
             part = waiting.pop()
             if part in seen:
                 continue
             seen.add(part)
-            if part.members.get("readOnly") is True:
-                return True
+            yield part
             with suppress(UnresolvedError):  # reported where it is converted
                 waiting.append(self.table.references.resolve(part))
             waiting += [conjunct for _, conjunct in part.get_child("allOf").iter_children()]
-        return False
 
 
 def _describe_default(converted: JsonSchema, value: object) -> None:

@@ -14,6 +14,7 @@ from openapi_rig import make_body, make_document, make_operation, make_parameter
 
 from praval_tools import ToolRegistry
 from praval_tools.integrations.openapi import OpenApiDocumentError
+from praval_tools.schema.schema_tree import iter_schemas
 
 
 def convert(schema: Any, version: str = "3.1.0", **schemas: Any) -> dict[str, Any]:
@@ -86,6 +87,26 @@ class TestConversion:
         given = {name for name, part in converted["properties"].items() if part is not False}
         assert ({"name", "word"}, ["name"]) == (given, converted["required"])
         assert {"id", "made", "seen"} == converted["properties"].keys() - given
+
+    @pytest.mark.parametrize("version", ["3.0.0", "3.1.0"])
+    @pytest.mark.parametrize(
+        "schema",
+        [
+            {"allOf": [{"$ref": "#/components/schemas/Base"}], "required": ["id", "x-at", "name"]},
+            {"allOf": [{"$ref": "#/components/schemas/Base"}, {"required": ["id", "x-at", "name"]}]},
+            {"allOf": [{"$ref": "#/components/schemas/Base"}, {"allOf": [{"required": ["id", "name"]}]}]},
+            {"allOf": [{"$ref": "#/components/schemas/More"}, {"required": ["id", "name"]}]},
+            {"properties": {"id": {"readOnly": True}}, "allOf": [{"required": ["id", "name"]}]},
+        ],
+    )
+    def test_requires_nothing_that_only_answers_have(self, schema: Any, version: str) -> None:
+        """Broken promise: what is required in another part than the one that has it could never be given."""
+        properties = {"id": {"readOnly": True}, "x-at": {"readOnly": True}, "name": {"type": "string"}}
+        base = {"type": "object", "properties": properties}
+        converted = convert(schema, version, Base=base, More={"allOf": [{"$ref": "#/components/schemas/Base"}]})
+        required = [part["required"] for part in iter_schemas(converted) if "required" in part]
+
+        assert [["name"]] == required
 
     def test_refuses_any_other_member_that_only_answers_have(self) -> None:
         """All members beside the named ones, or those with some names, may be for answers only."""
