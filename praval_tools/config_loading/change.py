@@ -88,7 +88,7 @@ class ConfigurationChange:
         self._runtime, self._store = get_runtime(registry), get_runtime(registry).access_store
         foreign = {label: path for other in others for label, path in other.files.items()}
         has_journal = registry.journal is not None or declarations.journal is not None
-        labels = label_files(declarations.documents, foreign, problems, has_journal=has_journal)
+        labels = label_files(declarations.documents, previous.files, foreign, problems, has_journal=has_journal)
         self._new = InForce({label: os.path.abspath(file) for file, label in labels.items()})
         own = self._new.files.keys() | (previous.files.keys() - foreign.keys())
         self._access = AccessPlan(

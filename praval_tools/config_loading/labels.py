@@ -17,21 +17,27 @@ def build_label(file: str | os.PathLike[str]) -> str:
 
 
 def label_files(
-    documents: Iterable[ConfigDocument], others: Mapping[str, str], problems: ProblemCollector, *, has_journal: bool
-) -> dict[str, str]:
+    documents: Iterable[ConfigDocument], previous: Mapping[str, str], others: Mapping[str, str],
+    problems: ProblemCollector, *, has_journal: bool,
+) -> dict[str, str]:  # fmt: skip
     """
     Return what stands for each document in records, by its file.
 
     Args:
         documents: The files of a configuration.
+        previous: The paths of the files that it had before, by what stands for them; without a journal they keep that.
         others: The paths of the files of other configurations in the registry, by what stands for them.
         problems: Receives what is wrong.
         has_journal: Whether files are known in a journal: two of one name are a problem; else the second is known by
             its path.
     """
-    paths, labels = dict(others), dict[str, str]()
+    documents, labels = list(documents), dict[str, str]()
+    present = {os.path.abspath(document.file) for document in documents}
+    known = {path: label for label, path in previous.items() if path in present and not has_journal}
+    paths = {**others, **{label: path for path, label in known.items()}}
     for document in documents:
-        path, label = os.path.abspath(document.file), build_label(document.file)
+        path = os.path.abspath(document.file)
+        label = known.get(path) or build_label(document.file)
         if (other := paths.setdefault(label, path)) != path:
             label = f"{FILE_LABEL_PREFIX}{path}"
             if has_journal:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -288,6 +289,21 @@ class TestFilesOfOneRegistry:
                 source.refresh()
                 assert left == [block.by for block in registry.state.get_access("ann", "b").blocks]
                 assert len(left) == len(registry.grants())
+
+    def test_without_a_journal_a_file_is_the_same_once_another_of_its_name_is_gone(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What it grants keeps its count."""
+        base, other = save("base.yml", BASE), save("x/g.yml", "limits: []\n")
+        monkeypatch.setenv("PRAVAL_TOOLS_CONFIG", os.pathsep.join((base, other)))
+        with ToolRegistry() as registry:
+            source = registry.configure_from()
+            grants = registry.configure_from(save("y/g.yml", "grants: [{tool: a, agent: ann, max_calls: 1}]\n"))
+            assert can(registry)
+            monkeypatch.setenv("PRAVAL_TOOLS_CONFIG", base)
+            for one in (source, grants):
+                one.refresh()
+            assert not can(registry)
 
     def test_a_grant_comes_back_with_its_agent(self, folder: Path) -> None:
         """Both were taken out of the file at once: the grant ended with its entry, not for good with the agent."""
