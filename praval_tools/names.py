@@ -19,7 +19,7 @@ OPERATOR = "operator"
 """What `by=None` stands for outside any agent: the host program."""
 
 FILE_LABEL_PREFIX = "config:"
-"""How what stands for a file of a configuration in records begins; no name of an agent does."""
+"""How what stands for a file of a configuration in records begins, and keys of its grants; no name of an agent does."""
 
 MAX_NAME_LENGTH = 128
 """How long the name of a tool may be."""

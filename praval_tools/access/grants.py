@@ -121,6 +121,15 @@ def plan_grant(
     return [event], grant, _warn_if_ineffective(state, grant, now)
 
 
+def require_authority(state: AccessState, request: GrantRequest, actor: str, now: datetime) -> None:
+    """Refuse what *actor* could not grant anew, whatever it made with the key of *request* before."""
+    record = get_tool_record(state, request.tool)
+    lenders = _find_lendable_grants(state, record, request.agent, actor, now)
+    grant = _build_grant(record, request, actor, now, "")
+    if lenders is not None:
+        _lend_from_first_sufficient_grant(state, record, grant, lenders)
+
+
 def _refuse_earlier_removal(state: AccessState, grant: Grant) -> None:
     """Refuse what was removed in an earlier process: start-up code, which does not know, must not bring it back."""
     access = state.get_access(grant.agent, grant.tool)

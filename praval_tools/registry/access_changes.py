@@ -30,6 +30,7 @@ from praval_tools.execution.context import get_current_principal, list_change_de
 from praval_tools.execution.policies import takes_principal
 from praval_tools.misuse import describe_unknown_keyword
 from praval_tools.names import (
+    FILE_LABEL_PREFIX,
     OPERATOR,
     check_agent_name,
     check_tool_name,
@@ -83,14 +84,21 @@ class AccessChanges:
         return bool(self._commit_as_owner(resolve_actor(by, verb, tool), verb, plan))
 
     def _commit_for_all(
-        self, actor: str, plan: Callable[[AccessState, str], commands.EventList]
+        self,
+        actor: str,
+        plan: Callable[[AccessState, str], commands.EventList],
+        check: Callable[[AccessState, str], object] | None = None,
     ) -> Sequence[AnyStateEvent]:
-        """Change the state in the name of *actor*, by what each of those for whom it acts may change, too."""
+        """
+        Change the state in the name of *actor*, by what each of those for whom it acts may change, too.
+
+        *check* refuses what one of those may not, where that is not what *plan* does.
+        """
         delegators = list_change_delegators()
 
         def plan_for_all(state: AccessState) -> commands.EventList:
             for delegator in delegators:
-                plan(state, delegator)
+                (check or plan)(state, delegator)
             return plan(state, actor)
 
         return self._access_store.commit(plan_for_all)
@@ -214,6 +222,9 @@ class AccessChanges:
             raise TypeError(describe_unknown_keyword("grant", name, ["by", *GrantTerms.__annotations__]))
         person = get_current_person() if actor == OPERATOR else ""
         request = grants.GrantRequest(tool=tool, agent=check_agent_name(agent), person=person, **terms)
+        if request.key is not None and request.key.startswith(FILE_LABEL_PREFIX):
+            problem = f"keys that begin with {FILE_LABEL_PREFIX!r} are those of configuration files; choose another key"
+            raise GrantError(tool, [problem])
         new_id = self._clock.new_id()
         known = self._access_store.get_current_state()
         planned: list[tuple[Grant, str]] = []
@@ -230,7 +241,9 @@ class AccessChanges:
             return events
 
         try:
-            self._commit_for_all(actor, plan_grant)
+            self._commit_for_all(
+                actor, plan_grant, lambda state, delegator: grants.require_authority(state, request, delegator, now)
+            )
         except NotOwnerError as error:
             if (text := self._describe_earlier_transfer(error, actor, "lend")) == "":
                 raise

@@ -9,6 +9,7 @@ import pytest
 
 from praval_tools import (
     Agent,
+    GrantError,
     InvalidNameError,
     NotOwnerError,
     Tool,
@@ -87,6 +88,29 @@ class TestChanges:
     def test_of_an_owner_for_itself(self, registry: ToolRegistry, name: str) -> None:
         """An agent that is its own delegate changes what it may change anyway."""
         change_inside(registry, CHANGES[name], registry.agent("bank").delegate("bank"))
+
+    @pytest.mark.parametrize("is_revoked", [False, True])
+    def test_a_key_of_the_delegator_gives_no_authority(self, *, is_revoked: bool) -> None:
+        """What the delegator made with the same key, less or over by now, does not say that it may lend this."""
+        registry = ToolRegistry()
+
+        @registry.tool("victim", owned_by="bank")
+        def victim() -> str:
+            """Pay."""
+            return "paid"
+
+        registry.grant("victim", "ann", delegable=True, max_calls=2)
+        registry.grant("victim", "mal", delegable=True)
+        made = registry.grant("victim", "eve", by="ann", key="k", max_calls=1)
+        _ = is_revoked and registry.revoke(made)
+
+        def lend(registry: ToolRegistry) -> None:
+            with pytest.raises(GrantError, match="50 calls where the grant that it comes from has 2 left"):
+                registry.grant("victim", "eve", key="k", max_calls=50)
+            registry.grant("victim", "eve", key="k", max_calls=2)
+
+        change_inside(registry, lend, registry.agent("ann").delegate("mal", mode="inherit"))
+        assert [2] == [grant.max_calls for grant in registry.grants(agent="eve", by="mal")]
 
     def test_the_operator_inside_is_the_operator(self, registry: ToolRegistry) -> None:
         """What is done as the operator inside of delegated work needs nobody else."""

@@ -36,6 +36,16 @@ class TestKeys:
         with pytest.raises(GrantError, match="'startup' stands for the grant of 'other'"):
             registry.grant("other", "ann", by="mal", key="startup")
 
+    @pytest.mark.parametrize("by", [None, "lender"])
+    def test_of_files_are_theirs(self, by: str | None) -> None:
+        """Who makes up the key of an entry of a file makes no grant with it."""
+        registry = declare()
+        before = registry.grants()
+        for make in (registry.grant, registry.assign_tool_to_agent):
+            with pytest.raises(GrantError, match="keys that begin with 'config:' are those of configuration files"):
+                make("victim", "ann", key="config:c.yml:0123", by=by)
+        assert before == registry.grants()
+
     def test_are_found_again_in_a_journal(self, tmp_path: Path) -> None:
         """Each finds its own grant again after a restart."""
         made = []
