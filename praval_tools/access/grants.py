@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, timezone
 
 import msgspec
 from attrs import evolve
+from msgspec.structs import replace
 
 from praval_tools.access import events
 from praval_tools.access.commands import EventList, get_tool_record, refuse_untrusted_plugin, require_owner
@@ -15,6 +16,7 @@ from praval_tools.access.permissions import (
     Grant,
     compile_bounds,
     get_terms_key,
+    has_same_key,
     has_time_zone,
     list_request_keys,
     resolve_expiry,
@@ -22,7 +24,13 @@ from praval_tools.access.permissions import (
 from praval_tools.access.records import MAX_CHAIN_LENGTH, GrantRecord, Principal, ToolRecord
 from praval_tools.access.redeclaration import plan_redeclaration
 from praval_tools.access.rules import can_satisfy_all, list_lineage, list_live_lineage, resolve_access
-from praval_tools.access.state import EMPTY_MAP, AccessState, find_pending_grants_ended_by, get_tool_origin
+from praval_tools.access.state import (
+    EMPTY_MAP,
+    AccessState,
+    find_ended_grant,
+    find_pending_grants_ended_by,
+    get_tool_origin,
+)
 from praval_tools.errors import GrantError, NotOwnerError, UnknownGrantError
 from praval_tools.names import OPERATOR, format_count, has_type, shorten_repr, to_plain_text
 from praval_tools.schema.json_input import MalformedArgumentsError, normalize_json
@@ -99,7 +107,7 @@ def plan_grant(
     record = get_tool_record(state, request.tool)
     lenders = _find_lendable_grants(state, record, request.agent, actor, now)
     if (previous := find_same_key_grant(state, request, actor)) is not None:
-        if state.grants[previous.id].has_ended(now):
+        if previous.id not in state.grants or state.grants[previous.id].has_ended(now):
             return [], previous, ""
         declared = _build_grant(record, request, actor, previous.made or now, new_id)
         if lenders is not None:  # what is left out follows from the grant that it was lent from
@@ -176,12 +184,16 @@ def find_same_key_grant(state: AccessState, request: GrantRequest, actor: str) -
     """
     Return the grant that *actor* made with the key of *request*, ended or not; None where there is none.
 
+    One that ended counts also where the tool is not any more what it was made for; one that waits does not.
+
     Raises:
         GrantError: The key stands for the grant of another tool, or to another agent.
     """
-    old_id = None if request.key is None else state.grant_ids_by_key.get((actor, request.key))
-    if old_id is None:
+    if request.key is None:
         return None
+    old_id = state.grant_ids_by_key.get((actor, request.key))
+    if old_id is None:
+        return find_ended_grant(state, request.tool, request.agent, actor, request.key)
     old = state.grants[old_id].grant
     if (old.tool, old.agent) != (request.tool, request.agent):
         problem = f"key {request.key!r} stands for the grant of {old.tool!r} to {old.agent!r}"
@@ -322,7 +334,13 @@ def plan_removal(state: AccessState, tool: str, agent: str, actor: str, reason: 
 def plan_revocation(state: AccessState, grant_id: str, actor: str, reason: str) -> EventList:
     """Plan a revocation; only the operator revokes a grant that waits for its tool."""
     event = events.GrantRevoked(grant=grant_id, by=actor, reason=reason)
-    if actor == OPERATOR and state.find_grant(grant_id) is None and state.find_known_grant(grant_id) is not None:
+    waiting = state.find_known_grant(grant_id) if actor == OPERATOR and state.find_grant(grant_id) is None else None
+    if waiting is not None:
+        counting_id = None if waiting.key is None else state.grant_ids_by_key.get((waiting.by, waiting.key))
+        counting = None if counting_id is None else state.grants[counting_id]
+        is_same = counting is not None and not counting.end_reason and has_same_key(counting.grant, waiting)
+        if is_same and counting_id is not None:
+            return [replace(event, grant=counting_id)]
         return [event] if find_pending_grants_ended_by(state, event) else []
     record = get_grant_record(state, grant_id)
     if actor != OPERATOR and not _may_revoke(state, record, actor):

@@ -61,6 +61,13 @@ def takes_place_of(grant: Grant, parent: Grant) -> bool:
     return grant.key is not None and (grant.by, grant.key) == (parent.by, parent.key)
 
 
+def has_same_key(grant: Grant, other: Grant) -> bool:
+    """Tell whether two grants were made with one key, by one maker, of one tool and to one agent."""
+    return grant.key is not None and (grant.by, grant.key, grant.tool, grant.agent) == (
+        other.by, other.key, other.tool, other.agent
+    )  # fmt: skip
+
+
 GrantTermsKey = tuple[object, ...]
 """What two grants have in common if the second adds nothing to the first."""
 

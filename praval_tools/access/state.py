@@ -9,7 +9,7 @@ import msgspec
 
 from praval_tools.access import events
 from praval_tools.access.drift import take_snapshot
-from praval_tools.access.permissions import Grant, GrantTermsKey, get_terms_key
+from praval_tools.access.permissions import Grant, GrantTermsKey, get_terms_key, has_same_key
 from praval_tools.access.records import (
     NO_ACCESS,
     AccessRecord,
@@ -186,23 +186,57 @@ def list_tool_labels(tool: AnyTool) -> list[Label]:
     return labels
 
 
+def find_ended_grant(state: AccessState, tool: str, agent: str, maker: str, key: str) -> Grant | None:
+    """Return a grant that *maker* made with this key and the journal holds as ended, whatever the tool is now."""
+    changes = state.list_stored_changes(tool)
+    ended = {stored.key for stored in changes if stored.kind == "ended" and stored.change is not None}
+    for stored in changes if ended else ():
+        change = stored.change
+        if stored.key in ended and isinstance(change, events.ToolAssigned):
+            grant = change.grant
+            if (grant.agent, grant.by, grant.key) == (agent, maker, key):
+                return grant
+    return None
+
+
+def list_same_key_grants(state: AccessState, grant_id: str) -> list[str]:
+    """Return a grant with those that count beside it and were made with its key, for other versions of the tool."""
+    grant = state.grants[grant_id].grant
+    others = state.get_access(grant.agent, grant.tool).grants if grant.key is not None else ()
+    return [
+        grant_id, *(other for other in others if other != grant_id and has_same_key(state.grants[other].grant, grant))
+    ]  # fmt: skip
+
+
 def find_pending_grants_ended_by(state: AccessState, event: events.StateEvent) -> list[events.StoredChange]:
-    """Return the journal's grants that *event* ends while they wait for their tools, and those lent from them."""
-    if not isinstance(event, events.GrantRevoked | events.ToolUnassigned | events.AgentRetired):
-        return []
+    """
+    Return the journal's grants that *event* ends while they wait for their tools, and those lent from them.
+
+    Who ends a grant with a key ends all that its maker made with the key: for each version of the tool.
+    """
+    revoked: Grant | None = None
+    tool, source, agent = getattr(event, "tool", None), None, getattr(event, "agent", None)
     if isinstance(event, events.GrantRevoked):
-        if event.grant in state.grants:
+        revoked = state.find_known_grant(event.grant)
+        if revoked is None or (revoked.key is None and revoked.id in state.grants):
             return []
-        tool, agent, grant_id = None, None, event.grant
-    else:
-        tool, agent, grant_id = getattr(event, "tool", None), event.agent, None
+        tool = revoked.tool
+    elif isinstance(event, events.ToolUnregistered):
+        record = state.find_tool_record(event.tool)
+        source = "" if record is None else get_tool_origin(record.tool)
+    elif not isinstance(event, events.ToolUnassigned | events.AgentRetired):
+        return []
     pending = {
         stored.key: (stored, stored.change.grant)
         for stored in state.iter_pending_grants(tool)
         if isinstance(stored.change, events.ToolAssigned)
     }
     ended = [
-        key for key, (_, grant) in pending.items() if grant_id == key or (agent is not None and agent == grant.agent)
+        key
+        for key, (stored, grant) in pending.items()
+        if (agent is not None and agent == grant.agent)
+        or (source is not None and source == stored.source)
+        or (revoked is not None and (key == revoked.id or has_same_key(grant, revoked)))
     ]
     for parent in ended:  # grows meanwhile
         ended += [key for key, (_, grant) in pending.items() if grant.parent == parent and key not in ended]

@@ -32,6 +32,7 @@ from praval_tools.access.state import (
     find_pending_grants_ended_by,
     get_block_key,
     get_tool_origin,
+    list_same_key_grants,
     list_tool_labels,
     make_waiting_grant,
     without_grant,
@@ -146,8 +147,10 @@ def _apply_tool_unregistered(state: AccessState, event: events.ToolUnregistered)
     accesses = [state.get_access(agent, event.tool) for agent in state.agents_by_tool.get(event.tool) or ()]
     state = _end_grants(state, [grant for access in accesses for grant in access.grants], "the tool was unregistered")
     origin = get_tool_origin(tool)
+    state = _end_pending_grants(state, event)
     for key in state.stored_changes.get(event.tool) or ():
-        if key[2] == origin:
+        is_grant_that_waited = key[0] in ("grant", "ended") and key[1] not in state.grants
+        if key[2] == origin and not is_grant_that_waited:
             state = _with_stored_change(state, event.tool, key, None)
     return _without_tool(state, tool)
 
@@ -290,9 +293,7 @@ def _with_grant(access: AccessRecord, grants: Map[str, GrantRecord], grant: Gran
     return replace(access, grants=added, prune_size=size)
 
 
-def _end_pending_grants(
-    state: AccessState, event: events.GrantRevoked | events.ToolUnassigned | events.AgentRetired
-) -> AccessState:
+def _end_pending_grants(state: AccessState, event: events.StateEvent) -> AccessState:
     """Record that *event* ends grants that wait for their tools, so that they are over when these come."""
     for stored in find_pending_grants_ended_by(state, event) if len(state.stored_changes) and not event.stored else ():
         revoked = events.make_revocation(stored.key, event)
@@ -355,9 +356,11 @@ def _apply_grant_redeclared(state: AccessState, event: events.GrantRedeclared) -
 
 
 def _apply_grant_revoked(state: AccessState, event: events.GrantRevoked) -> AccessState:
-    if event.grant in state.grants:
-        return _end_grants(state, [event.grant], f"revoked by {describe_author(event.by, event.person)}", event.origin)
-    return _end_pending_grants(state, event)
+    state = _end_pending_grants(state, event)
+    if event.grant not in state.grants:
+        return state
+    ended = [event.grant] if event.stored else list_same_key_grants(state, event.grant)  # each is stored by itself
+    return _end_grants(state, ended, f"revoked by {describe_author(event.by, event.person)}", event.origin)
 
 
 def _apply_grant_spent(state: AccessState, event: events.GrantSpent) -> AccessState:

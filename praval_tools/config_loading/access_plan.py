@@ -10,7 +10,7 @@ from hashlib import sha256
 
 from praval_tools.access import events
 from praval_tools.access.grants import GrantRequest, plan_grant
-from praval_tools.access.permissions import GrantTerms
+from praval_tools.access.permissions import Grant, GrantTerms
 from praval_tools.access.records import AgentProfile, Block
 from praval_tools.access.state import AccessState, get_block_key
 from praval_tools.access.transitions import apply_events
@@ -200,20 +200,29 @@ class AccessPlan:
 
 
 def _list_withdrawn_keys(state: AccessState) -> set[str]:
-    """Return the keys of the grants that ended since no file declared them any more, also of those without tools."""
-    ended = {
-        record.grant.key: record.grant
-        for record in state.grants.values()
-        if record.end_reason == f"revoked by {find_label(record.grant.key)!r}"
-    }
+    """Return the keys of the grants that ended since no file declared them any more, and by nobody else."""
+    withdrawn, ended_by_others = set[str](), set[str]()
+    for grant, is_withdrawn in _iter_ended_grants(state):
+        if grant.by == OPERATOR and grant.key is not None:
+            if is_withdrawn:
+                withdrawn.add(grant.key)
+            elif grant.parent is None:  # the end of a grant whose place another took is that of both
+                ended_by_others.add(grant.key)
+    return withdrawn - ended_by_others
+
+
+def _iter_ended_grants(state: AccessState) -> Iterator[tuple[Grant, bool]]:
+    """Yield the grants that ended, also those without tools, with whether the file of their key ended them."""
+    for record in state.grants.values():
+        if record.end_reason:
+            yield record.grant, record.end_reason == f"revoked by {find_label(record.grant.key)!r}"
     for tool in state.stored_changes:
         changes = state.list_stored_changes(tool)
         enders = {stored.key: stored.change.by for stored in changes if isinstance(stored.change, events.GrantRevoked)}
         for stored in changes:
-            change = stored.change
-            if isinstance(change, events.ToolAssigned) and find_label(change.grant.key) == enders.get(stored.key):
-                ended[change.grant.key] = change.grant
-    return {key for key, grant in ended.items() if key is not None and grant.by == OPERATOR}
+            if stored.key in enders and isinstance(stored.change, events.ToolAssigned):
+                grant = stored.change.grant
+                yield grant, enders[stored.key] == find_label(grant.key)
 
 
 def _has_same_terms(first: AgentProfile, second: AgentProfile) -> bool:

@@ -11,7 +11,13 @@ from msgspec.structs import replace
 from praval_tools.access import events
 from praval_tools.access.drift import take_snapshot
 from praval_tools.access.permissions import Grant
-from praval_tools.access.state import AccessState, find_pending_grants_ended_by, get_block_key, get_tool_origin
+from praval_tools.access.state import (
+    AccessState,
+    find_pending_grants_ended_by,
+    get_block_key,
+    get_tool_origin,
+    list_same_key_grants,
+)
 from praval_tools.journal.codec import from_json, to_json
 from praval_tools.journal.events import StoredAccessEvent
 from praval_tools.journal.storage.protocol import StateRow, StateView, Uses
@@ -71,7 +77,7 @@ def _iter_ended_grants(
         if isinstance(pending.change, events.ToolAssigned):
             yield pending.change.grant, pending.source
     if isinstance(event, events.GrantRevoked):
-        waiting = [event.grant] if event.grant in before.grants else []
+        waiting = list_same_key_grants(before, event.grant) if event.grant in before.grants else []
     elif isinstance(event, events.ToolUnassigned):
         waiting = list(before.get_access(event.agent, event.tool).grants)
     elif isinstance(event, events.ToolUnregistered):

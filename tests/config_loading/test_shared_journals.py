@@ -209,6 +209,56 @@ class TestStarts:
                 assert bool(grants) is registry.explain("ann", "t1").allowed
                 assert [] == registry.problems()
 
+    @pytest.mark.parametrize("restarts", [False, True])
+    def test_a_grant_that_was_revoked_stays_so_for_each_version_of_its_tool(
+        self, shared: Path | str, folder: Path, *, restarts: bool
+    ) -> None:
+        """Also where the file is loaded without its entry, which ends nothing any more, and with it again."""
+        tool = {"name": "t1", "module": "sums", "function": "add"}
+        with_tool = [{"tools": [{**tool, "risk_level": risk}], "grants": [GRANT]} for risk in ("low", "high")]
+        write(**with_tool[0])
+        Program(shared).registry.close()
+        write(**with_tool[1])
+        program = Program(shared)
+        assert [True] == [program.registry.revoke(grant) for grant in program.registry.grants()]
+        program.load(tools=with_tool[1]["tools"])
+        if restarts:
+            program.registry.close()
+            program = Program(shared)
+        for sections in (*reversed(with_tool), {"tools": with_tool[0]["tools"]}, *with_tool):
+            program.load(**sections)
+            assert not program.may("t1")
+        program.registry.close()
+
+    def test_a_grant_that_was_taken_out_is_made_again_for_each_version(
+        self, shared: Path | str, folder: Path
+    ) -> None:  # fmt: skip
+        """The file alone ended both, that of the tool of now and that of the one of before."""
+        tool = {"name": "t1", "module": "sums", "function": "add"}
+        for risk, grants in (("low", [GRANT]), ("high", [GRANT]), ("high", []), ("low", []), ("low", [GRANT])):
+            write(tools=[{**tool, "risk_level": risk}], grants=grants)
+            program = Program(shared)
+            assert bool(grants) is program.may("t1")
+            program.registry.close()
+
+    def test_a_key_of_a_file_in_the_hands_of_an_agent(
+        self, shared: Path | str, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:  # fmt: skip
+        """An agent that had lent with the key of an entry, as a journal may hold it, takes nothing from the file."""
+        grants = [{**GRANT, "delegable": True}, {"tool": "t1", "agent": "eve"}]
+        write(grants=grants)
+        program = Program(shared)
+        (key,) = [grant.key for grant in program.registry.grants(agent="eve")]
+        with monkeypatch.context() as older:
+            older.setattr("praval_tools.registry.access_changes.FILE_LABEL_PREFIX", "none:")
+            program.registry.grant("t1", "bob", by="ann", key=key)
+        program.load()
+        program.registry.close()
+        program = Program(shared)
+        program.load(grants=grants)
+        assert [True, True] == [program.may("t1"), program.may("t1", "eve")]
+        program.registry.close()
+
 
 class TestAgents:
     """An agent that two files declare is in force for each of them."""

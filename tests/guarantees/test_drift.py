@@ -188,6 +188,89 @@ class TestEndedGrants:
             assert "forbidden" == outcome(second, "wipe", **{"disk" if change == "safety" else "target": "a"})
             assert [] == list_waiting(second)
 
+    @pytest.mark.parametrize("end", ["revoke", "remove"])
+    def test_with_bounds_that_do_not_fit_the_tool_any_more(self, store: Any, end: str) -> None:
+        """Broken promise: start-up code with other bounds and the same key got back what was revoked."""
+
+        def other(target: str) -> str:
+            """Wipe a disk."""
+            return target
+
+        with start(store) as first:
+            grant = first.grant("wipe", "clerk", key="start", where={"disk": {"enum": ["a"]}})
+            _ = first.revoke(grant) if end == "revoke" else first.remove_tool_from_agent("wipe", "clerk")
+        for _ in range(2):
+            with start(store, make_version(other)) as second:
+                assert not second.assign_tool_to_agent("wipe", "clerk", key="start", where={"target": {"enum": ["a"]}})
+                assert "forbidden" == outcome(second, "wipe", target="a")
+                assert [] == list_waiting(second)
+
+    @pytest.mark.parametrize("revoked", ["new", "waiting"])
+    def test_with_a_key_end_for_each_version_of_the_tool(self, store: Any, revoked: str) -> None:
+        """What was granted with one key to a tool of before, and to the one of now, is one grant to who revokes it."""
+        with start(store, risk_level="low") as first:
+            old = first.grant("wipe", "clerk", key="start", max_calls=5)
+        with start(store, risk_level="high") as second:
+            new = second.grant("wipe", "clerk", key="start", max_calls=5)
+            assert old.id != new.id
+            assert second.revoke(new if revoked == "new" else old)
+            assert not second.assign_tool_to_agent("wipe", "clerk", key="start")
+            assert "forbidden" == outcome(second, "wipe", disk="a")
+            assert [] == list_waiting(second)
+        for risk in ("low", "high", "critical"):
+            with start(store, risk_level=risk) as third:
+                assert not third.assign_tool_to_agent("wipe", "clerk", key="start")
+                assert "forbidden" == outcome(third, "wipe", disk="a")
+
+    def test_with_a_key_end_where_several_versions_count(self, store: Any) -> None:
+        """A tool that takes what two earlier ones took has the grants of both: revoking either ends both."""
+
+        def other(target: str) -> str:
+            """Wipe a disk."""
+            return target
+
+        def both(disk: str = "", target: str = "") -> str:
+            """Wipe a disk."""
+            return disk + target
+
+        for version in (wipe, make_version(other)):
+            with start(store, version) as registry:
+                grant = registry.grant("wipe", "clerk", key="start")
+        for is_over in (False, True):
+            with start(store, make_version(both)) as registry:
+                assert ("forbidden" if is_over else "ok") == outcome(registry, "wipe", disk="a")
+                _ = is_over or registry.revoke(grant)
+                assert "forbidden" == outcome(registry, "wipe", disk="a")
+
+    @pytest.mark.parametrize("key", [None, "start"])
+    def test_of_a_tool_that_was_unregistered(self, store: Any, key: str | None) -> None:
+        """Grants that wait for an earlier version end with it, here and at the next start."""
+        with start(store, risk_level="low") as first:
+            first.grant("wipe", "clerk", key=key)
+        with start(store, risk_level="high") as second:
+            assert second.unregister_tool("wipe")
+            assert [] == list_waiting(second)
+            second.tool("wipe", owned_by="admin", risk_level="low")(wipe)
+            assert "forbidden" == outcome(second, "wipe", disk="a")
+            assert not (key and second.assign_tool_to_agent("wipe", "clerk", key=key))
+        with start(store, risk_level="low") as third:
+            assert "forbidden" == outcome(third, "wipe", disk="a")
+            assert not (key and third.assign_tool_to_agent("wipe", "clerk", key=key))
+
+    def test_of_a_tool_from_elsewhere_are_not_ended_with_it(self, store: Any) -> None:
+        """A program that unregisters its own tool of a name ends no grant of the tool of that name of another."""
+
+        def other(disk: str) -> str:
+            """Wipe a disk."""
+            return disk
+
+        with start(store) as first:
+            first.grant("wipe", "clerk")
+        with start(store, other) as second:
+            second.unregister_tool("wipe")
+        with start(store) as third:
+            assert "ok" == outcome(third, "wipe", disk="a")
+
 
 class TestJournalsOfBefore:
     def test_a_grant_without_a_snapshot(self, store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
