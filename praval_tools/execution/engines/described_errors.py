@@ -38,7 +38,7 @@ class DescribedError(msgspec.Struct, frozen=True):
     type: str
     text: str
     classes: tuple[str, ...]
-    attributes: dict[str, str | int | None] = {}
+    attributes: dict[str, str | int | bool | None] = {}
     problems: tuple[Problem, ...] = ()
     traceback: str = ""
 
@@ -99,7 +99,10 @@ def _find_exception_class(address: str) -> type[BaseException] | None:
 def _make_error(kind: type[BaseException], described: DescribedError) -> BaseException:
     """Return an exception of *kind* that has the text of the original; where none can be made, anything is raised."""
     if kind is ToolArgumentsError and described.problems:
-        return ToolArgumentsError(str(described.attributes.get("tool")), described.problems)
+        attributes = described.attributes
+        return ToolArgumentsError(
+            str(attributes.get("tool")), described.problems, quotes_classes=attributes.get("quotes_classes") is True
+        )
     namespace = {"__module__": kind.__module__, "__str__": lambda _: described.text, "__init__": _set_nothing}
     made_kind: type[BaseException] = type(described.type, (kind,), namespace)
     base = next(base for base in kind.__mro__ if getattr(builtins, base.__name__, None) is base)
