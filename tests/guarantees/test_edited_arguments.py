@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import attrs
 import pytest
+from approval_answers import execute_answered
 from pydantic import BaseModel, Field, field_validator
 
 from praval_tools import Allow, ApprovalRequest, Outcome, Tool, ToolCall, ToolRegistry
@@ -75,14 +76,7 @@ def test_classes_that_change_them(kind: Any, is_later: bool, journal: str | None
         shown.append(request.arguments["order"])
         return Allow({**request.arguments, "note": "fine"})
 
-    if is_later:
-        registry.execute(call)
-        (request,) = registry.approvals.pending()
-        registry.approvals.answer(request.id, answer(request))
-    else:
-        registry.set_approval_handler(answer)
-
-    result = registry.execute(call)
+    result = execute_answered(registry, call, answer, is_later=is_later)
 
     assert [{"amount": 100}] == shown
     assert (Outcome.FORBIDDEN, []) == (result.outcome, got)

@@ -15,12 +15,13 @@ from uuid import UUID
 
 import attrs
 import pytest
+from approval_answers import execute_answered
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import AfterValidator, BaseModel, Field, RootModel, SecretStr, StringConstraints
 
-from praval_tools import Allow, ApprovalRequest, Ask, Deny, Outcome, Secret, ToolCall, ToolRegistry, ToolResult
+from praval_tools import Allow, ApprovalRequest, Ask, Deny, Outcome, Secret, ToolCall, ToolRegistry
 from praval_tools.integrations.opentelemetry import Telemetry
 
 UPPER_ID = "ABCDEFAB-CDEF-4BCD-ABCD-ABCDEFABCDEF"
@@ -246,19 +247,6 @@ def test_reasons_of_policies_quote_none(kind: str) -> None:
 
     assert not spellings and "not with [secret " in written
     assert seen[0] not in written
-
-
-def execute_answered(
-    registry: ToolRegistry, call: ToolCall, answer: Callable[[ApprovalRequest], Allow | Deny], *, is_later: bool
-) -> ToolResult:
-    """Execute *call*, with a handler that answers at once, or again once its request was answered."""
-    if is_later:
-        registry.execute(call)
-        (request,) = registry.approvals.pending()
-        registry.approvals.answer(request.id, answer(request))
-    else:
-        registry.set_approval_handler(answer)
-    return registry.execute(call)
 
 
 @each_kind_that_is_judged

@@ -24,7 +24,7 @@ class ScriptedModel(Model):
         return {}
 
     def structured_output(self, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError
+        raise AssertionError("a model that replies by a script is asked for no structured output")
 
     async def stream(self, messages: Any, tool_specs: Any = None, *_: Any, **__: Any) -> AsyncIterator[Any]:
         offered = {one["name"]: one["inputSchema"]["json"] for one in tool_specs or ()}
