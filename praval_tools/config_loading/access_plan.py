@@ -21,7 +21,7 @@ from praval_tools.config_loading.declarations import Declarations, Located, Prob
 from praval_tools.config_loading.in_force import InForce
 from praval_tools.config_loading.labels import find_label
 from praval_tools.errors import DuplicateAgentError, UnknownToolError
-from praval_tools.names import FILE_LABEL_PREFIX, OPERATOR, check_agent_name, find_similar_names
+from praval_tools.names import OPERATOR, check_agent_name, find_similar_names
 from praval_tools.tools.frames import get_current_person
 
 
@@ -161,12 +161,12 @@ class AccessPlan:
         Without a journal, what other files grant ends as well, and is made again once they are loaded again.
         """
         grants = [record.grant for record in state.grants.values() if not record.end_reason]
-        others = {record.grant.id for record in state.grants.values() if not record.stored}
+        unstored = {record.grant.id for record in state.grants.values() if not record.stored}
         revoked = [
             events.GrantRevoked(grant=grant.id, by=label, reason=reason)
             for grant in grants
             if grant.tool in tools and grant.by == OPERATOR and (label := find_label(grant.key))
-            if label in self._own or (label.startswith(FILE_LABEL_PREFIX) and grant.id in others)
+            if label in self._own or grant.id in unstored
         ]
         withdrawn = [events.ToolWithdrawn(tool=tool, reason=reason) for tool in tools if tool in state.tools]
         return [*revoked, *withdrawn]

@@ -48,5 +48,6 @@ def label_files(
 
 
 def find_label(key: str | None) -> str:
-    """Return what stands for the file that a grant of this key comes from, if one does."""
-    return (key or "").rpartition(":")[0]
+    """Return what stands for the file that a grant of this key comes from; empty where it comes from none."""
+    label = (key or "").rpartition(":")[0]
+    return label if label.startswith(FILE_LABEL_PREFIX) else ""

@@ -109,7 +109,7 @@ class ConfigurationSource:
         self, registry: ToolRegistry, paths: Sequence[str | os.PathLike[str]], *, has_journal: bool = True
     ) -> None:
         self._registry, self._paths, self._runtime = registry, tuple(paths), get_runtime(registry)
-        self.in_force, self._declarations = InForce(), Declarations()
+        self._in_force, self._declarations = InForce(), Declarations()
         base_handler = self._runtime.approvals.handler
         self._settings = RegistrySettings(registry, self._runtime.options, base_handler, has_journal)
         self._plugins = ConfiguredPlugins(registry)
@@ -161,14 +161,19 @@ class ConfigurationSource:
         return tuple(document.signature for document in self._declarations.documents if document.signature is not None)
 
     @property
+    def in_force(self) -> InForce:
+        """What other configurations ask about: a copy of its files and of the categories that they disable."""
+        return InForce(dict(self._in_force.files), disabled=set(self._in_force.disabled))
+
+    @property
     def tools(self) -> list[str]:
         """The names of the tools that it has brought, those of its servers not counted."""
-        return list(self.in_force.tools)
+        return list(self._in_force.tools)
 
     @property
     def fingerprints(self) -> Mapping[str, str]:
         """The fingerprint of each of its tools, by name."""
-        return {name: tool.fingerprint for name, (_, tool) in self.in_force.tools.items()}
+        return {name: tool.fingerprint for name, (_, tool) in self._in_force.tools.items()}
 
     @property
     def reload_error(self) -> ToolError | None:
@@ -239,7 +244,7 @@ class ConfigurationSource:
 
     def find_unknown_names(self) -> Iterator[ConfigProblem]:
         """Yield a problem for each name of a tool, an agent or a category that nothing has; see `references`."""
-        state, in_force = self._registry.state, self.in_force
+        state, in_force = self._registry.state, self._in_force
         yield from find_unknown_tools(self._declarations, state.tools, in_force.may_have)
         yield from find_unknown_agents(self._declarations, self._registry.agents)
         if not in_force.list_unread_sources():
@@ -248,7 +253,7 @@ class ConfigurationSource:
 
     def list_unread_sources(self) -> list[str]:
         """Return the servers and documents that may bring tools whose names are not declared, in words."""
-        return self.in_force.list_unread_sources()
+        return self._in_force.list_unread_sources()
 
     # ── loading ──────────────────────────────────────────────────────────────────────────────────
 
@@ -278,18 +283,18 @@ class ConfigurationSource:
         """Load in this order: what may fail and changes nothing; plugins; all the rest at once; servers that are up."""
         declarations, problems = reading.declarations, ProblemCollector(reading.problems)
         name = self._name or self._build_name(reading.files)
-        tools = build_tools(declarations, self.in_force, problems)
-        services = read_services(self._registry, declarations, self.in_force.services, problems, connect=connect)
+        tools = build_tools(declarations, self._in_force, problems)
+        services = read_services(self._registry, declarations, self._in_force.services, problems, connect=connect)
         settings = self._settings.prepare(declarations, self._declarations, problems)
         awaits_plugins = bool(problems.all) and self._plugins.may_bring_tools(declarations)
         undo_plugins = None if problems.all else self._plugins.load(declarations)
         others = [source.in_force for source in _list_sources(self._registry) if source is not self]
         change = ConfigurationChange(
-            self._registry, declarations, self.in_force, others, problems, awaits_plugins=awaits_plugins
+            self._registry, declarations, self._in_force, others, problems, awaits_plugins=awaits_plugins
         )
-        previous = self.in_force
+        previous = self._in_force
         try:
-            self.in_force = change.apply(tools, services, settings)
+            self._in_force = change.apply(tools, services, settings)
         except BaseException as error:
             if undo_plugins is not None:
                 undo_plugins()
@@ -298,13 +303,13 @@ class ConfigurationSource:
             raise
         self._name, self._declarations, self._problems = name, declarations, []
         self._runtime.sources.setdefault(name, self)
-        kept = set(map(id, self.in_force.list_sources()))
+        kept = set(map(id, self._in_force.list_sources()))
         for source in previous.list_sources():
             if id(source) not in kept:
                 source.close()
         if connect:
             self._connect_servers(change)
-        for entry in self.in_force.blocked_grants:
+        for entry in self._in_force.blocked_grants:
             text = f"The grant of {entry.value.tool!r} to {entry.value.agent!r} is not made: a block refuses it."
             remedy = "Lift the block with unblock(), and load the file again; or take the grant out of the file."
             self._problems.append(RegistryProblem("grant", entry.value.tool, text, remedy))
@@ -318,7 +323,7 @@ class ConfigurationSource:
 
     def _connect_servers(self, change: ConfigurationChange) -> None:
         """Connect the servers of which no tools are declared, and make the grants that wait for their tools."""
-        for declaration, source in self.in_force.servers.values():
+        for declaration, source in self._in_force.servers.values():
             connect = getattr(source, "connect", None)
             if declaration.tools is not None or connect is None or source.tools:
                 continue
@@ -328,10 +333,10 @@ class ConfigurationSource:
                 remedy = "See whether it runs; registry.refresh() asks it again."
                 self._problems.append(RegistryProblem("mcp-server", declaration.name, str(error), remedy))
                 warnings.warn(str(error), ConfigWarning, get_user_stacklevel())
-        if self.in_force.waiting_grants:
+        if self._in_force.waiting_grants:
             for problem in change.make_waiting_grants():
                 self._problems.append(RegistryProblem("grant", problem.key, str(problem), "Correct the entry."))
-            for entry in self.in_force.waiting_grants:
+            for entry in self._in_force.waiting_grants:
                 text = f"The grant of {entry.value.tool!r} to {entry.value.agent!r} is not made: there is no such tool."
                 self._problems.append(RegistryProblem("grant", entry.value.tool, text, "See what its server lists."))
 

@@ -238,6 +238,16 @@ grants:
         with pytest.raises(ToolExecutionError, match="'mallory' may not"):
             Agent("mallory", registry=registry).call("widen")
 
+    def test_what_a_source_has_brought_is_read_only(self, folder: Path) -> None:
+        """Whoever holds a source cannot make it forget, or take for its own, what files declare."""
+        source = ToolRegistry().configure_from(write(folder, TOOLS))
+        source.in_force.files.clear()
+        source.in_force.disabled.add(("config:c.yml", "math"))
+
+        assert ({"config:tools.yml"}, set()) == (source.in_force.files.keys(), source.in_force.disabled)
+        with pytest.raises(AttributeError):
+            source.in_force = source.in_force
+
 
 class TestSettings:
     def test_execution_and_limits(self, folder: Path) -> None:
