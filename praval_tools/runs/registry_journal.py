@@ -78,10 +78,14 @@ class RegistryJournal:
             runtime.access_store.persistence = None
             raise
         if isinstance(self._store, WatchableStore):
-            self._store.watch(runtime.access_store.load_other_changes)
+            self._store.watch(self._load_newer_changes)
         runtime.recorder = self.recorder
         runtime.approvals.store = self.recorder.approvals
         runtime.access_store.invalidate_snapshots()
+
+    def _load_newer_changes(self) -> None:
+        """Take over what the store has more than this process: it hears of this process's own changes, too."""
+        self._runtime.access_store.load_other_changes(self._store.revision())
 
     def detach(self) -> None:
         """Stop recording."""

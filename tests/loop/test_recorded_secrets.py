@@ -148,6 +148,30 @@ class TestSecretsThatAreWordsOfTheRecord:
         assert ToolLoop(registry.agent("ann"), fake_model("Done.")).resume("s").answered
         assert ["cy"] == RAN
 
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            '{"card": "zq7x91kk',
+            "{'card': 'zq7x91kk'}",
+            '{"card": "zq7x91kk",}',
+            '{"to": {"card": "zq7x91kk"',
+            "card=zq7x91kk",
+        ],
+    )
+    def test_arguments_that_are_no_json(self, arguments: str, registry: ToolRegistry) -> None:
+        """What the model says of them later does not quote the values of marked parameters."""
+
+        @registry.tool("pay", shared=True)
+        def pay(card: Annotated[str, Secret]) -> None:
+            """Pay."""
+
+        function = {"name": "pay", "arguments": arguments}
+        calls = [{"id": "c", "type": "function", "function": function}]
+        reply = {"choices": [{"message": {"role": "assistant", "tool_calls": calls}}]}
+        ToolLoop(registry.agent("ann"), fake_model(reply, "zq7x91kk was cut off.")).run("Go.")
+
+        assert "zq7x91kk" not in "".join(map(str, registry.journal.events()))
+
 
 @dataclass
 class Receipt:

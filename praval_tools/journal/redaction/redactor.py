@@ -243,6 +243,8 @@ class _SecretFinder:
         kind = type(value)
         if self._redactor.is_secret_member(key, value, nodes):
             self._secrets.append(value)
+            if kind is str and nodes:  # arguments that are no JSON name their secrets all the same
+                self._search_text(value, nodes, level)
         elif kind is str:
             self._search_text(value, nodes, level)
         elif kind is dict:
@@ -254,10 +256,8 @@ class _SecretFinder:
         elif kind in (list, tuple, set, frozenset):
             for index, item in _enumerate_items(value, kind):
                 self._search(None, item, get_member_nodes(nodes, index), level + 1)
-        elif kind is bytes:
-            self._search_text(_decode_bytes(value), nodes, level)
-        elif kind is OpaqueValue:
-            self._search_text(value.text, nodes, level)
+        elif kind in (bytes, OpaqueValue):
+            self._search_text(_decode_bytes(value) if kind is bytes else value.text, nodes, level)
 
     def _search_text(self, text: str, nodes: _Nodes, level: int) -> None:
         if (inner := _parse_json(text, level)) is not text:
