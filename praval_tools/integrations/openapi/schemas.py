@@ -39,8 +39,8 @@ _KEPT_KEYWORDS: Final = frozenset(
 _UNSUPPORTED_KEYWORDS: Final = ("$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef")
 _LIMITS: Final = (("maximum", "exclusiveMaximum"), ("minimum", "exclusiveMinimum"))
 
-Key = tuple[str, tuple[str, ...]]
-"""Identifies a node: the address of its document, and its pointer."""
+Key = tuple[str, tuple[str, ...], frozenset[str]]
+"""Identifies a schema: the address of its document, its pointer, and the members that need not be given."""
 
 
 @define(eq=False)
@@ -62,16 +62,16 @@ class SchemaTable:
     links: dict[str, set[str]] = field(factory=dict)
     problems: dict[str, list[DocumentProblem]] = field(factory=dict)
     _names: dict[Key, str] = field(factory=dict)
-    _waiting: list[tuple[str, Node]] = field(factory=list)
+    _waiting: list[tuple[str, Node, Set[str]]] = field(factory=list)
 
     def convert(self, node: Node) -> tuple[SchemaPart, set[str], list[DocumentProblem]]:
         """Return a schema, the names of the schemas that it refers to, and what is wrong with it itself."""
         converter = _Converter(self)
         schema = converter.convert(node)
         while self._waiting:  # not by recursion: a chain of references may be long
-            name, target = self._waiting.pop()
+            name, target, read_only = self._waiting.pop()
             inner = _Converter(self)
-            self.schemas[name] = inner.convert(target)
+            self.schemas[name] = inner.convert(target, read_only)
             self.links[name], self.problems[name] = inner.links, inner.problems
             self.problems[name] += _find_schema_problems(target, self.schemas[name])
         return schema, converter.links, [*converter.problems, *_find_schema_problems(node, schema)]
@@ -86,9 +86,9 @@ class SchemaTable:
                 yield name
                 waiting.extend(sorted(self.links[name] - seen, reverse=True))
 
-    def get_name(self, target: Node) -> str:
-        """Return the name in `$defs` of a node that a reference leads to."""
-        key = (target.document.address, target.pointer)
+    def get_name(self, target: Node, read_only: Set[str] = frozenset()) -> str:
+        """Return the name in `$defs` of a node that a reference leads to, which is not to require *read_only*."""
+        key = (target.document.address, target.pointer, frozenset(read_only))
         if key not in self._names:
             base = repair_name(target.pointer[-1] if target.pointer else "") or "schema"
             name, number = base, 1
@@ -97,7 +97,7 @@ class SchemaTable:
                 name = f"{base}_{number}"
             self._names[key] = name
             self.links[name] = set()
-            self._waiting.append((name, target))
+            self._waiting.append((name, target, read_only))
         return self._names[key]
 
 
@@ -118,18 +118,19 @@ class _Converter:
             return True
         if "$ref" not in node.value:
             return self._convert_members(node, read_only)
-        reference = self._convert_reference(node)
+        reference = self._convert_reference(node, read_only)
         more = {} if self.table.is_3_0 else self._convert_members(node, read_only)
         return {**more, **reference}
 
-    def _convert_reference(self, node: Node) -> JsonSchema:
+    def _convert_reference(self, node: Node, read_only: Set[str]) -> JsonSchema:
         try:
             self.table.references.resolve(node)  # to the end: it may lead in a circle
             target = self.table.references.follow(node, str(node.members["$ref"]))
         except UnresolvedError as error:
             self.problems.append(error.problem)
             return {}
-        name = self.table.get_name(target)
+        required = {str(name) for part in self._iter_conjuncts(target) for name in _list_required(part)}
+        name = self.table.get_name(target, read_only & required)
         self.links.add(name)
         return {"$ref": f"#/$defs/{name}"}
 
@@ -197,6 +198,11 @@ class _Converter:
             with suppress(UnresolvedError):  # reported where it is converted
                 waiting.append(self.table.references.resolve(part))
             waiting += [conjunct for _, conjunct in part.get_child("allOf").iter_children()]
+
+
+def _list_required(node: Node) -> list[object]:
+    required = node.members.get("required")
+    return required if isinstance(required, list) else []
 
 
 def _describe_default(converted: JsonSchema, value: object) -> None:

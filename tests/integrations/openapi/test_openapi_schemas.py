@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("httpx")
 
+from jsonschema_rs import Draft202012Validator
 from openapi_rig import make_body, make_document, make_operation, make_parameter
 
 from praval_tools import ToolRegistry
@@ -107,6 +108,26 @@ class TestConversion:
         required = [part["required"] for part in iter_schemas(converted) if "required" in part]
 
         assert [["name"]] == required
+
+    @pytest.mark.parametrize("version", ["3.0.0", "3.1.0"])
+    @pytest.mark.parametrize("name", ["Strict", "More", "Alias"])
+    def test_what_a_reference_requires(self, name: str, version: str) -> None:
+        """A part that is referred to requires no member that another part leaves to answers; elsewhere it does."""
+        reference = {"$ref": f"#/components/schemas/{name}"}
+        read_only = {"allOf": [reference, {"properties": {"id": {"readOnly": True}}}]}
+        converted = convert(
+            {"type": "object", "properties": {"new": read_only, "old": reference}},
+            version,
+            Strict={"type": "object", "required": ["id", "name"], "properties": {"name": {"type": "string"}}},
+            More={"allOf": [{"$ref": "#/components/schemas/Strict"}]},
+            Alias={"$ref": "#/components/schemas/More"},
+        )
+        fits = Draft202012Validator(converted).is_valid
+
+        assert fits({"new": {"name": "n"}, "old": {"id": 1, "name": "n"}})
+        assert not fits({"new": {"name": "n", "id": 1}})
+        assert not fits({"new": {}})
+        assert not fits({"old": {"name": "n"}})
 
     def test_refuses_any_other_member_that_only_answers_have(self) -> None:
         """All members beside the named ones, or those with some names, may be for answers only."""
