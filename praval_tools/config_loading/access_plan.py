@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 
 from praval_tools.access import events
+from praval_tools.access.commands import plan_agent_withdrawal, plan_withdrawal
 from praval_tools.access.grants import GrantRequest, plan_grant
 from praval_tools.access.permissions import Grant, GrantTerms
 from praval_tools.access.records import AgentProfile, Block
@@ -67,10 +68,7 @@ class AccessPlan:
             if before is None or not old.retired:
                 yield events.AgentDeclared(profile=profile)
         for name in sorted(known.keys() - self._declarations.agents.keys()):
-            profile = state.get_profile(name)
-            if profile.place == known[name].place and not profile.retired:
-                retired = AgentProfile(name=name, declared=True, retired=True, place=profile.place)
-                yield events.AgentDeclared(profile=retired)
+            yield from plan_agent_withdrawal(state, name, known[name].place, "not declared any more")
 
     def _build_profile(self, name: str, entry: Located[AgentConfig]) -> AgentProfile:
         value = entry.value
@@ -168,8 +166,7 @@ class AccessPlan:
             if grant.tool in tools and grant.by == OPERATOR and (label := find_label(grant.key))
             if label in self._own or grant.id in unstored
         ]
-        withdrawn = [events.ToolWithdrawn(tool=tool, reason=reason) for tool in tools if tool in state.tools]
-        return [*revoked, *withdrawn]
+        return [*revoked, *plan_withdrawal(state, tools, reason)]
 
     def _has_tool(self, state: AccessState, entry: Located[GrantConfig]) -> bool:
         """Tell whether the tool is there; if not, it is awaited, a problem of its own, or one of this entry."""

@@ -8,7 +8,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from attrs import define, field
 
-from praval_tools.access.commands import require_operator
+from praval_tools.access.commands import plan_withdrawal, require_operator
 from praval_tools.access.problems import RegistryProblem
 from praval_tools.errors import DuplicateToolError, ToolDefinitionError, ToolUsageError
 from praval_tools.execution.context import resolve_actor
@@ -254,7 +254,11 @@ class ToolChanges(Generic[D]):
             self.changed.pop(name, None)
 
     def close(self, source: ToolSource) -> None:
-        """Take all tools of *source* out of a registry that goes on; a listing that comes later changes nothing."""
+        """
+        Take all tools of *source* out of a registry that goes on; a listing that comes later changes nothing.
+
+        Other programs may have them: their grants wait in the journal, and what is held back stays disabled.
+        """
         runtime = get_runtime(self.registry)
         if runtime.sources.get(self.source_name) is source and not runtime.access_store.closed:
             del runtime.sources[self.source_name]
@@ -263,10 +267,12 @@ class ToolChanges(Generic[D]):
             self.is_closed = True  # another source has its name, or nobody needs its tools any more
 
     def _remove_all(self) -> None:
-        with self._lock, self.registry.as_operator(), self.registry.change():
-            self.is_closed = True
-            for name in list(self.definitions):
-                self._remove_tool(name)
+        reason = f"{self.kind} {self.source_name!r} was closed"
+        with self._lock:
+            self.is_closed, names = True, self.tools
+            get_runtime(self.registry).access_store.commit(lambda state: plan_withdrawal(state, names, reason))
+            for known in (self.definitions, self.held_back, self.changed):
+                known.clear()
 
     def list_problems(self) -> list[RegistryProblem]:
         """Return what is wrong with the tools: left out, changed, held back."""

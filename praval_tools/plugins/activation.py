@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from praval_tools.access.commands import plan_agent_withdrawal, plan_withdrawal
 from praval_tools.access.events import AgentDeclared, AnyStateEvent, PolicyAdded, PolicyRemoved, ToolRegistered
 from praval_tools.access.records import AgentProfile
 from praval_tools.access.state import AccessState
@@ -86,7 +87,7 @@ def deactivate_sources(registry: ToolRegistry, kept: int) -> None:
 def _deactivate(registry: ToolRegistry, plugin: InstalledPlugin, previous: PluginContribution) -> None:
     runtime, replacement = get_runtime(registry), _Replacement(registry, plugin, previous)
     with registry.as_operator(), registry.change():
-        replacement.unregister_tools(keep=(), reason=f"{plugin} is left out")
+        replacement.withdraw_tools(keep=(), reason=f"{plugin} is left out")
         replacement.replace_policy("", None)
         replacement.replace_agents(())
     runtime.install_hooks(runtime.hooks.with_replaced(previous, None))
@@ -165,16 +166,15 @@ class _Replacement(msgspec.Struct, frozen=True):
         own = self.plugin.distribution
         return [name for name, source in sources.items() if source is not None and source.distribution == own]
 
-    def unregister_tools(self, keep: Iterable[str], reason: str) -> None:
-        """Unregister the tools that the plugin brought before, but not those that it brings again."""
+    def withdraw_tools(self, keep: Iterable[str], reason: str) -> None:
+        """Take the tools that the plugin brought before out of this registry, but not those that it brings again."""
         kept = set(keep)
-        for name in self.list_previous_tools():
-            if name not in kept:
-                self.registry.unregister_tool(name, reason=reason)
+        names = [name for name in self.list_previous_tools() if name not in kept]
+        self.commit(*plan_withdrawal(self.state, names, reason))
 
     def replace_tools(self, tools: tuple[AnyTool, ...]) -> None:
         """Register *tools* in the place of those that the plugin brought before."""
-        self.unregister_tools((tool.name for tool in tools), f"{self.plugin} does not bring it any more")
+        self.withdraw_tools((tool.name for tool in tools), f"{self.plugin} does not bring it any more")
         state, own = self.state, self.list_previous_tools()
         for tool in tools:
             for holder in filter(None, map(state.names_by_wire_key.get, get_collision_keys(tool.name))):
@@ -191,7 +191,7 @@ class _Replacement(msgspec.Struct, frozen=True):
             self.commit(PolicyAdded(name=name, policy=policy, takes_principal=True))
 
     def replace_agents(self, agents: tuple[AgentProfile, ...]) -> None:
-        """Declare *agents*, and retire those that the plugin declared before and does not declare any more."""
+        """Declare *agents*, and retire here those that the plugin declared before and does not declare any more."""
         known = self.previous.agents
         places = {profile.name: profile.place for profile in known}
         for fresh in agents:
@@ -202,9 +202,7 @@ class _Replacement(msgspec.Struct, frozen=True):
             if profile.retired or fresh not in known:  # else the operator may have listed more for it
                 self.commit(AgentDeclared(profile=fresh))
         for name in sorted(places.keys() - {profile.name for profile in agents}):
-            profile = self.state.get_profile(name)
-            if profile.place == places[name] and not profile.retired:
-                self.registry.retire_agent(name, reason=f"{self.plugin} declares it no more")
+            self.commit(*plan_agent_withdrawal(self.state, name, places[name], f"{self.plugin} declares it no more"))
 
 
 def _describe_clash(plugin: InstalledPlugin, name: str, holder: str, other: AnyTool) -> str:

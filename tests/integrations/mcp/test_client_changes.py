@@ -327,6 +327,62 @@ class TestStoredGrants:
             assert [] == list(third.toolset("guest"))
             assert "act-waits" in {problem.kind for problem in third.problems()}
 
+    def test_a_server_that_one_program_closes_is_that_of_others_still(
+        self, registry: ToolRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Grants go on there; here they wait for a server of that name, whose tool is what it was."""
+        notes, path = tmp_path / "notes", tmp_path / "runs.db"
+        with ToolRegistry(journal=path) as here, ToolRegistry(journal=path) as there:
+            sources = [register_plain(one, "normal", notes, env=[VARIABLE]) for one in (here, there)]
+            there.assign_tool_to_agent("plain-work", "guest")
+            sources[0].close()
+            assert [[], ["plain-work"]] == [list(one.toolset("guest")) for one in (here, there)]
+            again = register_plain(here, "normal", notes, env=[VARIABLE])
+            assert ["plain-work"] == list(here.toolset("guest"))
+            again.close()
+            change_definition(monkeypatch, **CHANGED)
+            register_plain(here, "normal", notes, env=[VARIABLE])
+            assert [[], ["plain-work"]] == [list(one.toolset("guest")) for one in (here, there)]
+
+    def test_what_is_held_back_stays_so_when_its_server_is_closed(
+        self, registry: ToolRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Registered again without a pin, it waits for the operator as before; nobody calls it by an earlier grant."""
+        notes = tmp_path / "notes"
+        with ToolRegistry(journal=tmp_path / "runs.db") as registry:
+            source = register_plain(registry, "normal", notes, pin=True, env=[VARIABLE])
+            registry.assign_tool_to_agent("plain-work", "guest")
+            change_definition(monkeypatch, description="Another.")
+            kill_server(notes)
+            wait_until(lambda: find_changes(registry))
+            source.close()
+            again = register_plain(registry, "normal", notes, env=[VARIABLE])
+            guest = ToolCall(None, "plain-work", {"x": 1}, "guest")
+            assert Outcome.DISABLED is registry.execute(guest).outcome
+            again.accept("plain-work")
+            assert Outcome.OK is registry.execute(guest).outcome
+
+    def test_a_tool_that_a_server_lists_no_more_has_no_grants_anywhere(
+        self, registry: ToolRegistry, tmp_path: Path
+    ) -> None:
+        """They end in every program over the journal; one that comes back is granted to nobody."""
+        path = tmp_path / "runs.db"
+        with (
+            serve_http(tmp_path / "notes") as (url, _),
+            ToolRegistry(journal=path) as here,
+            ToolRegistry(journal=path) as there,
+        ):
+            sources = [one.register_mcp(url, namespace="web", owned_by=OPERATOR) for one in (here, there)]
+            for verb in ("teach", "forget", "teach"):
+                call(here, f"web-{verb}", name="juggle", **({"description": "Juggle."} if verb == "teach" else {}))
+                for source in sources:
+                    source.refresh()
+                if not there.grants(agent="clown", ended=True):
+                    there.assign_tool_to_agent("web-juggle", "clown")
+                    assert here.explain("clown", "web-juggle").allowed
+            clown = ToolCall(None, "web-juggle", {"x": 1}, "clown")
+            assert [Outcome.FORBIDDEN] * 2 == [one.execute(clown).outcome for one in (here, there)]
+
 
 DECLARED = {
     "name": "work", "description": "Have an effect.",

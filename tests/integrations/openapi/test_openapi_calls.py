@@ -9,6 +9,7 @@ import base64
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -256,6 +257,22 @@ class TestSource:
             (problem,) = source.list_problems()
 
         assert f"it is 'GET {url}/b' there" in problem.message
+
+    def test_one_that_a_program_closes_is_that_of_others_still(self, url: str, tmp_path: Path) -> None:
+        """Grants go on there, and wait here; those of an operation that a document lost have ended everywhere."""
+        path, document = tmp_path / "runs.db", make_document({"/a": {"get": make_operation("a")}}, server=url)
+        with ToolRegistry(journal=path) as here, ToolRegistry(journal=path) as there:
+            sources = [one.register_openapi(document, namespace="x") for one in (here, there)]
+            there.assign_tool_to_agent("x-a", "guest")
+            sources[0].close()
+            assert [[], ["x-a"]] == [list(one.toolset("guest")) for one in (here, there)]
+            again = here.register_openapi(document, namespace="x")
+            assert [["x-a"], ["x-a"]] == [list(one.toolset("guest")) for one in (here, there)]
+            for paths in ({"/b": {"get": make_operation("b")}}, {"/a": {"get": make_operation("a")}}):
+                document["paths"] = paths
+                again.refresh()
+            guest = ToolCall(None, "x-a", {}, "guest")
+            assert [Outcome.FORBIDDEN] * 2 == [one.execute(guest).outcome for one in (here, there)]
 
     def test_close_is_safe_after_the_registry(self, url: str) -> None:
         """A source may be closed when its registry is closed, twice too."""
