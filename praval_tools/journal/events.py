@@ -267,7 +267,7 @@ class ApprovalAsked(_CallEventBase):
         expires: From when an answer no longer counts.
         chain: The agents on whose behalf it calls, the nearest first.
         digest: Under the journal's key, of all that the answer is bound to.
-        secret_arguments: The names of the arguments that are, or hold, secrets.
+        secret_arguments: The names of the arguments that are, or hold, secrets; `*`: all that the tool does not name.
     """
 
     type: ClassVar = EventType.APPROVAL_ASKED

@@ -279,7 +279,8 @@ def _build_answer(event: ApprovalAnswered, arguments: PythonValue) -> ApprovalAn
 
 
 def _holds_secret(asked: ApprovalAsked, name: str, value: PythonValue) -> bool:
-    return name in asked.secret_arguments or MARKER_PATTERN.search(str(value)) is not None
+    key = "*" if _get_shown(asked, name) is _MISSING and "*" in asked.secret_arguments else name
+    return key in asked.secret_arguments or MARKER_PATTERN.search(str(value)) is not None
 
 
 def _is_unreadable(asked: ApprovalAsked, name: str, value: PythonValue) -> bool:
@@ -288,11 +289,15 @@ def _is_unreadable(asked: ApprovalAsked, name: str, value: PythonValue) -> bool:
 
 
 def _is_unchanged(asked: ApprovalAsked, name: str, value: PythonValue) -> bool:
-    shown = asked.arguments.get(name, _MISSING) if isinstance(asked.arguments, Mapping) else _MISSING
+    shown = _get_shown(asked, name)
     return shown is not _MISSING and _write_exactly(shown) == _write_exactly(value)
 
 
 _MISSING: Final = object()
+
+
+def _get_shown(asked: ApprovalAsked, name: str) -> PythonValue:
+    return asked.arguments.get(name, _MISSING) if isinstance(asked.arguments, Mapping) else _MISSING
 
 
 def _write_exactly(value: PythonValue) -> str:

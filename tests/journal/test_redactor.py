@@ -242,6 +242,26 @@ class TestMarked:
 
         assert ["a", "b", "pin"] == [name for name, one in clean.items() if MARKER_PATTERN.fullmatch(one)]
 
+    @pytest.mark.parametrize(
+        ("schema", "value"),
+        [
+            ({"type": "string", "contentSchema": {"properties": {"card": {"writeOnly": True}}}}, '{"card":"zq7x91"}'),
+            ({"dependentSchemas": {"a": {"properties": {"card": {"writeOnly": True}}}}}, {"a": 1, "card": "zq7x91"}),
+            ({"unevaluatedProperties": {"writeOnly": True}}, {"card": "zq7x91"}),
+            ({"contains": {"properties": {"card": {"writeOnly": True}}}}, [{"card": "zq7x91"}]),
+            ({"prefixItems": [{}], "unevaluatedItems": {"writeOnly": True}}, ["a", "zq7x91"]),
+            ({"items": {"type": "object"}, "contains": {"properties": {"card": {"writeOnly": True}}}},
+             [{"card": "zq7x91"}]),
+        ],
+    )  # fmt: skip
+    def test_by_rarer_keywords_of_a_given_schema(self, schema: dict[str, Any], value: Any) -> None:
+        """In a text of JSON, and where other members or items have a schema."""
+        whole = {"type": "object", "properties": {"value": schema}}
+        clean, found = REDACTOR.build_plan(whole).redact_arguments({"value": value})
+
+        assert "zq7x91" not in str(clean)
+        assert found.get_marker("zq7x91")
+
     def test_a_default_is_not_shown_to_models(self) -> None:
         """A secret that is the default of a parameter stays out of the schema; leaving it out still uses it."""
 

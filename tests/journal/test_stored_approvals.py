@@ -40,6 +40,11 @@ class Host:
             self.ran.append((pin, user, spare))
             return "in"
 
+        @self.registry.tool("configure", owned_by="ann", requires_approval=True)
+        def configure(user: str, **options: Annotated[str, Secret]) -> None:
+            """Configure."""
+            self.ran.append((user, options))
+
     def pay(self, to: str = "bob", amount: int = 1, run: str | None = None) -> ToolResult:
         """Send a call."""
         return self.send("pay", {"to": to, "amount": amount}, run)
@@ -247,6 +252,17 @@ class TestSecrets:
             other.answer("c1", Allow(whole))
         assert "secret-edit" == refused.value.code
         assert 1 == len(other.pending)
+
+    def test_an_edit_that_adds_an_option(self, open_host: Open) -> None:
+        """Options that a tool does not name are secret where they are marked, also those that a call leaves out."""
+        asker, other = open_host(), open_host()
+        asker.send("configure", {"user": "ann"})
+        with pytest.raises(ToolUsageError, match="'extra' hold secrets"):
+            other.answer("c1", Allow({"user": "ann", "extra": SECRET}))
+        other.answer("c1", Allow({"user": "bob"}))
+
+        assert Outcome.OK is asker.send("configure", {"user": "ann"}).outcome
+        assert [("bob", {})] == asker.ran
 
     def test_the_host_that_asked_may_edit_it(self, open_host: Open) -> None:
         """There the answer keeps what the journal does not; no other process uses it then."""

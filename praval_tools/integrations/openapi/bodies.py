@@ -37,6 +37,9 @@ BodyKind = Literal["json", "form", "multipart", "text", "bytes"]
 _ORDER: Final[tuple[BodyKind, ...]] = ("json", "form", "multipart", "text", "bytes")
 """Which kind is taken where a body may be of several types."""
 
+_GENERAL_TYPES: Final[Mapping[BodyKind, str]] = {
+    "json": "application/json", "text": "text/plain", "bytes": "application/octet-stream",
+}  # fmt: skip
 _TEXT_TYPES: Final = tuple(
     f"application/{kind}" for kind in ("xml", "yaml", "x-yaml", "x-ndjson", "jsonl", "graphql", "javascript", "sql")
 )
@@ -134,8 +137,8 @@ class BodyReader:
         if isinstance(schema, dict):
             schema = {**schema, "description": _describe(node, schema, kind, media_type)}
         return Body(
-            media_type="application/json" if "*" in media_type else media_type.partition(";")[0].strip(), kind=kind,
-            schema=schema, is_required=node.members.get("required") is True, links=frozenset(links),
+            media_type=_choose_media_type(media_type, kind), kind=kind, schema=schema,
+            is_required=node.members.get("required") is True, links=frozenset(links),
             names=frozenset((*dict(members), *encodings)), encodings=encodings, files=files, media_types=media_types,
         )  # fmt: skip
 
@@ -185,6 +188,13 @@ _HOW_TO_GIVE: Final[Mapping[BodyKind, str]] = {
 }  # fmt: skip
 
 
+def _choose_media_type(media_type: str, kind: BodyKind) -> str:
+    """Return what a body is sent as: of a range, such as `image/*`, the most general type; texts are sent in UTF-8."""
+    if "*" in media_type:
+        return _GENERAL_TYPES[kind]
+    return media_type.strip() if kind in ("json", "bytes") else media_type.partition(";")[0].strip()
+
+
 def _describe(node: Node, schema: Mapping[str, object], kind: BodyKind, media_type: str) -> str:
     description = node.members.get("description") or schema.get("description") or "The body of the request."
     return limit_text(" ".join(filter(None, (str(description).strip(), _HOW_TO_GIVE[kind].format(media_type)))))
@@ -201,9 +211,9 @@ def write_body(body: Body, value: object) -> tuple[bytes, str]:
         OpenApiRequestError: The value cannot be written so.
     """
     if body.kind == "json":
-        return to_compact_json(value).encode(), body.media_type
+        return to_compact_json(value).encode(), check_header("Content-Type", body.media_type)
     if body.kind == "bytes":
-        return decode_base64("body", value), body.media_type
+        return decode_base64("body", value), check_header("Content-Type", body.media_type)
     if body.kind == "text":
         return to_text(value).encode(), f"{body.media_type}; charset=utf-8"
     if not isinstance(value, dict):

@@ -25,7 +25,7 @@ MAX_DESCRIPTION: Final = 1_000
 _MAX_DEFAULT: Final = 100
 _SCHEMA_KEYWORDS: Final = frozenset(
     ("additionalProperties", "items", "not", "if", "then", "else", "contains", "propertyNames", "unevaluatedItems",
-     "unevaluatedProperties")
+     "unevaluatedProperties", "contentSchema")
 )  # fmt: skip
 _SCHEMA_LIST_KEYWORDS: Final = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
 _SCHEMA_MAP_KEYWORDS: Final = frozenset(("properties", "patternProperties", "dependentSchemas"))

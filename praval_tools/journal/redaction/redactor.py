@@ -384,16 +384,17 @@ class RedactionPlan:
         return self._redactor.redact(arguments, secrets, self.parameter_nodes)
 
     def find_secret_arguments(self, arguments: Mapping[str, PythonValue]) -> tuple[str, ...]:
-        """Return the names of the arguments that are or hold secrets, or may do so by the schema or by their names."""
+        """Return the names of the arguments that are or may hold secrets; `*`: all that the schema does not name."""
         clean = self.redact_arguments(arguments)[0]
         names = {name for name, value in arguments.items() if clean.get(name) is not value}
         for name, value in arguments.items():  # what takes the place of an empty value may be secret
             if self._redactor.is_secret_member(name, value if type(value) in (int, float) else "text", ()):
                 names.add(name)
-        members = [part for node in self.parameter_nodes[0].closure for part in node.members.items()]
-        for step, member in members:
-            if any(node.secret or node.secret_keys or node.contains_secrets for node in member.closure):
-                names.add(str(step))
+        for node in self.parameter_nodes[0].closure:
+            for step, part in (*node.members.items(), ("*", node.additional)):
+                reached = () if part is None else part.closure
+                if any(other.secret or other.secret_keys or other.contains_secrets for other in reached):
+                    names.add(str(step))
         return tuple(sorted(names))
 
     def mark_secrets(self, values: Iterable[PythonValue], secrets: SecretMarkers) -> SecretMarkers:

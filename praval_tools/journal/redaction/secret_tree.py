@@ -14,7 +14,10 @@ from praval_tools.schema.secret_marks import marks_secret
 _TEXTLESS_TYPES: Final = frozenset({"number", "integer", "boolean", "null"})
 _FIXED_FORMATS: Final = frozenset({"date-time", "date", "time", "duration", "uuid"})
 _BRANCH_KEYWORDS: Final = ("anyOf", "oneOf", "allOf")
-_CONDITION_KEYWORDS: Final = ("then", "else", "if")
+_ITEM_KEYWORDS: Final = ("items", "unevaluatedItems", "contains")
+_MEMBER_KEYWORDS: Final = ("additionalProperties", "unevaluatedProperties")
+_CONDITION_KEYWORDS: Final = ("then", "else", "if", "contentSchema")
+"""What else a value may fit; what a text of JSON holds is searched as if it stood in its place."""
 _MAX_NESTING: Final = 32
 
 _Schema = Mapping[str, Any]
@@ -185,23 +188,28 @@ class _SecretTreeBuilder:
         parts: list[tuple[str | int, object]] = [*(schema.get("properties") or {}).items()]
         parts += enumerate(schema.get("prefixItems") or ())
         node.members = {step: self._build_member(step, part) for step, part in parts}
-        node.items = self.build_node(schema["items"]) if "items" in schema else None
-        others = [*(schema.get("patternProperties") or {}).values(), schema.get("additionalProperties")]
-        additional = [self.build_node(part) for part in others if isinstance(part, Mapping)]
-        if len(additional) == 1:
-            node.additional = additional[0]
-        elif additional:
-            node.additional = self._add_node()
-            node.additional.alternatives = additional
+        node.items = self._build_any(schema[name] for name in _ITEM_KEYWORDS if name in schema)
+        others = [*(schema.get("patternProperties") or {}).values(), *map(schema.get, _MEMBER_KEYWORDS)]
+        node.additional = self._build_any(part for part in others if isinstance(part, Mapping))
         names = schema.get("propertyNames")
         if isinstance(names, Mapping):
             names_node = self.build_node(names)
             node.secret_keys = is_secret(_iter_reachable(names_node, lambda reached: reached.alternatives))
         node.alternatives += [self.build_node(part) for part in self._iter_alternatives(schema)]
 
+    def _build_any(self, schemas: Iterable[object]) -> SecretNode | None:
+        """Return the node of the values of any of *schemas*; None where there is none."""
+        nodes = [self.build_node(schema) for schema in schemas]
+        if len(nodes) < 2:
+            return nodes[0] if nodes else None
+        node = self._add_node()
+        node.alternatives = nodes
+        return node
+
     def _iter_alternatives(self, schema: _Schema) -> Iterator[object]:
         for name in _BRANCH_KEYWORDS:
             yield from schema.get(name) or ()
+        yield from (schema.get("dependentSchemas") or {}).values()
         yield from (schema[name] for name in _CONDITION_KEYWORDS if name in schema)
         if "$ref" in schema:
             yield resolve_pointer(self._root, schema["$ref"])
