@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from praval_tools.access import events
 from praval_tools.access.permissions import SwitchTarget
-from praval_tools.access.records import AgentProfile, Block, DisabledRecord, ToolRecord
+from praval_tools.access.records import AgentProfile, Block, ToolRecord
 from praval_tools.access.state import AccessState, get_tool_origin
 from praval_tools.errors import (
     DuplicateAgentError,
@@ -260,13 +260,12 @@ def plan_switch(
     """Plan that a tool, namespace, category or tag is disabled or enabled; nothing where it is, for that reason."""
     require_operator(actor, "enable" if on else "disable", name)
     kind, target_name = resolve_switch_target(state, name, target, on)
-    known = state.disabled.get((kind, target_name))
-    person = "" if known is None else known.person  # whoever it was, it is disabled for that reason
-    record = None if on else DisabledRecord(kind, target_name, actor, reason, person)
-    if known == record:
+    records = state.disabled.get((kind, target_name), ())
+    if on:
+        return [events.ToolEnabled(kind=kind, name=target_name, by=actor, reason=reason)] if records else []
+    if any((record.by, record.reason) == (actor, reason) for record in records):
         return []
-    event = events.ToolEnabled if on else events.ToolDisabled
-    return [event(kind=kind, name=target_name, by=actor, reason=reason)]
+    return [events.ToolDisabled(kind=kind, name=target_name, by=actor, reason=reason)]
 
 
 def plan_disabling_by_tags(

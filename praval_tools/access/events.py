@@ -192,10 +192,18 @@ class ToolDisabled(StateEvent, frozen=True, kw_only=True):
 
 
 class ToolEnabled(StateEvent, frozen=True, kw_only=True):
-    """A tool, namespace, category or tag was enabled again."""
+    """
+    A tool, namespace, category or tag was enabled again.
+
+    Args:
+        kind: Which of these it is.
+        name: Its name.
+        setter: Whose disabling ended; None: all of them.
+    """
 
     kind: str
     name: str
+    setter: str | None = None
 
 
 class ToolConfigured(StateEvent, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -22,6 +22,9 @@ from praval_tools.access.records import (
 from praval_tools.names import MAX_NAME_LENGTH, fold_name, to_wire_name
 from praval_tools.persistent_map import PersistentMap as Map
 from praval_tools.tools.tool import AnyTool
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 EMPTY_MAP: Final[Map[Any, Any]] = Map()
 
@@ -55,9 +58,10 @@ class AccessState(msgspec.Struct, frozen=True):
     redeclared_keys: Map[tuple[str, str], events.GrantRedeclared] = EMPTY_MAP
     grant_ids_by_terms: Map[GrantTermsKey, tuple[str, ...]] = EMPTY_MAP
     overrides_by_tool: Map[str, Map[str, MetadataOverrides]] = EMPTY_MAP
-    disabled: Mapping[tuple[str, str], DisabledRecord] = msgspec.field(default_factory=dict)
+    disabled: Mapping[tuple[str, str], tuple[DisabledRecord, ...]] = msgspec.field(default_factory=dict)
+    """A kind and a name → who disables it, each once."""
     lifted: Map[tuple[str, ...], None] = EMPTY_MAP
-    """Blocks of files, and categories, that somebody lifted, not a file; see `get_block_key`."""
+    """Blocks and disablings of files that somebody lifted, not a file; see `get_block_key`, `get_disabling_key`."""
     policies: tuple[RegisteredPolicy, ...] = ()
     stored_changes: Map[str, Map[StoredChangeKey, events.StoredChange]] = EMPTY_MAP
     revision: int = 0
@@ -87,11 +91,11 @@ class AccessState(msgspec.Struct, frozen=True):
         return NO_ACCESS if access is None else access.get(tool) or NO_ACCESS
 
     def find_disabled_record(self, tool: AnyTool) -> DisabledRecord | None:
-        """Return the record that disables *tool*, if there is one."""
+        """Return a record that disables *tool*, if there is one."""
         if self.disabled:
             for label in (("tool", tool.name), *list_tool_labels(tool)):
-                if (off := self.disabled.get(label)) is not None:  # type: ignore[arg-type]
-                    return off
+                if records := self.disabled.get(label):  # type: ignore[arg-type]
+                    return records[0]
         return None
 
     def find_grant(self, grant_id: str) -> GrantRecord | None:
@@ -153,8 +157,13 @@ class AccessState(msgspec.Struct, frozen=True):
 
 
 def get_block_key(tool: str, agent: str, setter: str) -> tuple[str, ...]:
-    """Return what stands in `lifted` for a block; for a category that is `category` and its name."""
+    """Return what stands in `lifted` for a block."""
     return "block", tool, agent, setter
+
+
+def get_disabling_key(kind: str, name: str, setter: str) -> tuple[str, ...]:
+    """Return what stands in `lifted` for what *setter* disabled."""
+    return kind, name, setter
 
 
 def get_tool_origin(tool: AnyTool) -> str:
@@ -270,3 +279,23 @@ def without_grant(state: AccessState, grant: Grant) -> AccessState:
         grant_ids_by_key=by_key.discard(key) if by_key.get(key) == grant.id else by_key,
         grant_ids_by_terms=by_terms.set(terms, same) if same else by_terms.discard(terms),
     )
+
+
+def with_access(state: AccessState, agent: str, tool: str, access: AccessRecord) -> AccessState:
+    """Return *state* with what is recorded between the two; without it where that is nothing."""
+    by_tool: Map[str, AccessRecord] = state.access_by_agent.get(agent) or EMPTY_MAP
+    agents: Map[str, int] = state.agents_by_tool.get(tool) or EMPTY_MAP
+    if access != NO_ACCESS:
+        by_tool, agents = by_tool.set(tool, access), agents.set(agent, 0)
+    else:
+        by_tool, agents = by_tool.discard(tool), agents.discard(agent)
+    return msgspec.structs.replace(
+        state,
+        access_by_agent=set_or_discard(state.access_by_agent, agent, by_tool),
+        agents_by_tool=set_or_discard(state.agents_by_tool, tool, agents),
+    )
+
+
+def set_or_discard(outer: Map[str, Map[K, V]], key: str, inner: Map[K, V]) -> Map[str, Map[K, V]]:
+    """Return *outer* with *inner* under *key*; without it where *inner* is empty."""
+    return outer.set(key, inner) if len(inner) else outer.discard(key)

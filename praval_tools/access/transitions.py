@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import dropwhile, filterfalse
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -14,7 +14,6 @@ from praval_tools.access import events
 from praval_tools.access.permissions import Grant, get_terms_key, list_request_keys, takes_place_of
 from praval_tools.access.records import (
     MIN_PRUNE_SIZE,
-    NO_ACCESS,
     AccessRecord,
     AgentProfile,
     DisabledRecord,
@@ -31,18 +30,18 @@ from praval_tools.access.state import (
     StoredChangeKey,
     find_pending_grants_ended_by,
     get_block_key,
+    get_disabling_key,
     get_tool_origin,
     list_same_key_grants,
     list_tool_labels,
     make_waiting_grant,
+    set_or_discard,
+    with_access,
     without_grant,
 )
 from praval_tools.names import FILE_LABEL_PREFIX, describe_author, get_collision_keys
 from praval_tools.persistent_map import PersistentMap as Map
 from praval_tools.tools.tool import AnyTool
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 # ── tools ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -175,7 +174,7 @@ def _apply_tool_withdrawn(state: AccessState, event: events.ToolWithdrawn) -> Ac
     for revision, held in enumerate(waiting, first):
         state = _apply_stored_change(without_grant(state, held.grant), make_waiting_grant(state, held, revision))
     for agent in agents:
-        state = _with_access(state, agent, event.tool, replace(state.get_access(agent, event.tool), grants=()))
+        state = with_access(state, agent, event.tool, replace(state.get_access(agent, event.tool), grants=()))
     return _without_tool(state, record.tool)
 
 
@@ -203,15 +202,20 @@ def _apply_tool_configured(state: AccessState, event: events.ToolConfigured) -> 
 
 
 def _apply_tool_disabled(state: AccessState, event: events.ToolDisabled) -> AccessState:
-    off = DisabledRecord(event.kind, event.name, event.by, event.reason, event.person)
-    state = replace(state, lifted=state.lifted.discard((event.kind, event.name)))
-    return replace(state, disabled={**state.disabled, (event.kind, event.name): off})
+    off, key = DisabledRecord(event.kind, event.name, event.by, event.reason, event.person), (event.kind, event.name)
+    others = (other for other in state.disabled.get(key, ()) if other.by != event.by)
+    state = replace(state, lifted=state.lifted.discard(get_disabling_key(*key, event.by)))
+    return replace(state, disabled={**state.disabled, key: (*others, off)})
 
 
 def _apply_tool_enabled(state: AccessState, event: events.ToolEnabled) -> AccessState:
-    key = (event.kind, event.name)
-    state = _with_lifted(state, [key] if event.kind == "category" else [], event)
-    return replace(state, disabled={other: off for other, off in state.disabled.items() if other != key})
+    key, disabled = (event.kind, event.name), dict(state.disabled)
+    records = disabled.pop(key, ())
+    if event.setter is not None and (others := tuple(off for off in records if off.by != event.setter)):
+        disabled[key] = others
+    setters = [off.by for off in records] if event.setter is None else [event.setter]
+    keys = [get_disabling_key(*key, by) for by in setters if by.startswith(FILE_LABEL_PREFIX)]
+    return replace(_with_lifted(state, keys, event), disabled=disabled)
 
 
 def _with_lifted(state: AccessState, keys: Iterable[tuple[str, ...]], event: events.StateEvent) -> AccessState:
@@ -223,25 +227,6 @@ def _with_lifted(state: AccessState, keys: Iterable[tuple[str, ...]], event: eve
 
 
 # ── agents, grants and blocks ────────────────────────────────────────────────────────────────────
-
-
-def _with_access(state: AccessState, agent: str, tool: str, access: AccessRecord) -> AccessState:
-    by_tool: Map[str, AccessRecord] = state.access_by_agent.get(agent) or EMPTY_MAP
-    agents: Map[str, int] = state.agents_by_tool.get(tool) or EMPTY_MAP
-    if access != NO_ACCESS:
-        by_tool, agents = by_tool.set(tool, access), agents.set(agent, 0)
-    else:
-        by_tool, agents = by_tool.discard(tool), agents.discard(agent)
-    return replace(
-        state,
-        access_by_agent=_set_or_discard(state.access_by_agent, agent, by_tool),
-        agents_by_tool=_set_or_discard(state.agents_by_tool, tool, agents),
-    )
-
-
-def _set_or_discard(outer: Map[str, Map[K, V]], key: str, inner: Map[K, V]) -> Map[str, Map[K, V]]:
-    """Return *outer* with *inner* under *key*; without it where *inner* is empty."""
-    return outer.set(key, inner) if len(inner) else outer.discard(key)
 
 
 def _end_grants(state: AccessState, grant_ids: Iterable[str], reason: str, origin: Origin = "here") -> AccessState:
@@ -259,7 +244,7 @@ def _end_grants(state: AccessState, grant_ids: Iterable[str], reason: str, origi
     for agent, tool in {(record.grant.agent, record.grant.tool): None for record in ended.values()}:
         access = state.get_access(agent, tool)
         live = tuple(grant_id for grant_id in access.grants if grant_id not in ended)
-        state = _with_access(state, agent, tool, replace(access, grants=live))
+        state = with_access(state, agent, tool, replace(access, grants=live))
     return _with_ended_requests(state, ended.values()) if origin == "earlier" else state
 
 
@@ -269,7 +254,7 @@ def _with_ended_requests(state: AccessState, ended: Iterable[GrantRecord]) -> Ac
         agent, tool = record.grant.agent, record.grant.tool
         access = state.get_access(agent, tool)
         requests = access.ended_requests.update([(key, None) for key in list_request_keys(record.grant)])
-        state = _with_access(state, agent, tool, replace(access, ended_requests=requests))
+        state = with_access(state, agent, tool, replace(access, ended_requests=requests))
     return state
 
 
@@ -347,7 +332,7 @@ def _apply_tool_assigned(state: AccessState, event: events.ToolAssigned) -> Acce
         state, grants=grants, grant_ids_by_key=by_key, grant_ids_by_terms=by_terms, child_grant_ids=children,
         next_seq=seq,
     )  # fmt: skip
-    return _with_access(state, grant.agent, grant.tool, _with_grant(access, grants, grant))
+    return with_access(state, grant.agent, grant.tool, _with_grant(access, grants, grant))
 
 
 def _apply_grant_redeclared(state: AccessState, event: events.GrantRedeclared) -> AccessState:
@@ -384,7 +369,7 @@ def _apply_tool_unassigned(state: AccessState, event: events.ToolUnassigned) -> 
     grant_ids = state.get_access(event.agent, event.tool).grants
     state = _end_grants(state, grant_ids, f"removed by {describe_author(event.by, event.person)}", event.origin)
     access = replace(state.get_access(event.agent, event.tool), removal=event.origin)
-    return _end_pending_grants(_with_access(state, event.agent, event.tool, access), event)
+    return _end_pending_grants(with_access(state, event.agent, event.tool, access), event)
 
 
 def _apply_tool_blocked(state: AccessState, event: events.ToolBlocked) -> AccessState:
@@ -392,7 +377,7 @@ def _apply_tool_blocked(state: AccessState, event: events.ToolBlocked) -> Access
     access = state.get_access(new.agent, new.tool)
     others = (block for block in access.blocks if block.by != new.by)
     state = replace(state, lifted=state.lifted.discard(get_block_key(new.tool, new.agent, new.by)))
-    return _with_access(state, new.agent, new.tool, replace(access, blocks=(*others, new)))
+    return with_access(state, new.agent, new.tool, replace(access, blocks=(*others, new)))
 
 
 def _apply_tool_unblocked(state: AccessState, event: events.ToolUnblocked) -> AccessState:
@@ -401,7 +386,7 @@ def _apply_tool_unblocked(state: AccessState, event: events.ToolUnblocked) -> Ac
     setters = [block.by for block in access.blocks] if event.setter is None else [event.setter]
     keys = [get_block_key(event.tool, event.agent, by) for by in setters if by.startswith(FILE_LABEL_PREFIX)]
     state = _with_lifted(state, keys, event)
-    return _with_access(state, event.agent, event.tool, replace(access, blocks=others))
+    return with_access(state, event.agent, event.tool, replace(access, blocks=others))
 
 
 # ── changes that the journal holds ───────────────────────────────────────────────────────────────
@@ -412,7 +397,7 @@ def _with_stored_change(
 ) -> AccessState:
     changes: Map[StoredChangeKey, events.StoredChange] = state.stored_changes.get(tool) or EMPTY_MAP
     changes = changes.discard(key) if stored is None else changes.set(key, stored)
-    return replace(state, stored_changes=_set_or_discard(state.stored_changes, tool, changes))
+    return replace(state, stored_changes=set_or_discard(state.stored_changes, tool, changes))
 
 
 def _apply_stored_change(state: AccessState, event: events.StoredChange) -> AccessState:

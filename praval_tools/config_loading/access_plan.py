@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Container, Iterator, Mapping, Set
 from datetime import datetime, timedelta
 from hashlib import sha256
 
@@ -13,7 +13,7 @@ from praval_tools.access.commands import plan_agent_withdrawal, plan_withdrawal
 from praval_tools.access.grants import GrantRequest, plan_grant
 from praval_tools.access.permissions import Grant, GrantTerms
 from praval_tools.access.records import AgentProfile, Block
-from praval_tools.access.state import AccessState, get_block_key
+from praval_tools.access.state import AccessState, get_block_key, get_disabling_key
 from praval_tools.access.transitions import apply_events
 from praval_tools.clock import Clock
 from praval_tools.config.system import AgentConfig, GrantConfig
@@ -35,7 +35,6 @@ class AccessPlan:
         labels: What stands for each file in records.
         own: What stands for the files of this configuration, those of before too.
         previous: What it brought before.
-        others: What other configurations have brought.
         new: What it brings now; receives what is planned.
         problems: Receives what is wrong.
         clock: Time and ids for new grants.
@@ -44,10 +43,10 @@ class AccessPlan:
 
     def __init__(
         self, declarations: Declarations, labels: Mapping[str, str], own: Set[str], previous: InForce,
-        others: Sequence[InForce], new: InForce, problems: ProblemCollector, clock: Clock, *, awaits_plugins: bool,
+        new: InForce, problems: ProblemCollector, clock: Clock, *, awaits_plugins: bool,
     ) -> None:  # fmt: skip
         self._declarations, self._labels, self._own, self._awaits_plugins = declarations, labels, own, awaits_plugins
-        self._previous, self._others, self._new, self._problems, self._clock = previous, others, new, problems, clock
+        self._previous, self._new, self._problems, self._clock = previous, new, problems, clock
         self.doubts: dict[str, str] = {}
         """What is doubtful about grants, by their keys."""
 
@@ -101,19 +100,16 @@ class AccessPlan:
         """Plan which categories are enabled again, and which are disabled, as for blocks."""
         categories = self._declarations.categories.items()
         declared = {(self._get_label(entry), name) for name, entry in categories if not entry.value.enabled}
-        records = {record.name: record for record in state.disabled.values() if record.kind == "category"}
-        lifted = {(label, name) for label, name in self._previous.disabled if ("category", name) in state.lifted}
-        ended = {(record.by, record.name) for record in records.values() if record.by in self._own} - declared
-        present = declared.union(*(other.disabled for other in self._others))
-        names = {name for _, name in present}
-        ended_lifts = {(label, name) for label, name in lifted if name not in names}
-        for label, name in sorted(ended | ended_lifts):
-            yield events.ToolEnabled(kind="category", name=name, by=label)
-        again = {name for _, name in ended}  # of the files that disable a category, one is recorded
-        due = (declared - lifted) | {(label, name) for label, name in present if name in again}
-        labels = {name: label for label, name in sorted(due, reverse=True)}
-        for name in sorted(labels.keys() - (records.keys() - again)):
-            yield events.ToolDisabled(kind="category", name=name, by=labels[name], reason="enabled: false")
+        records = (off for disablings in state.disabled.values() for off in disablings if off.kind == "category")
+        own = {(off.by, off.name) for off in records if off.by in self._own}
+        previous = self._previous.disabled
+        lifted = {
+            (label, name) for label, name in previous if get_disabling_key("category", name, label) in state.lifted
+        }
+        for label, name in sorted((own | lifted) - declared):
+            yield events.ToolEnabled(kind="category", name=name, setter=label, by=label)
+        for label, name in sorted(declared - own - lifted):
+            yield events.ToolDisabled(kind="category", name=name, by=label, reason="enabled: false")
         self._new.disabled = declared
 
     def plan_grants(self, state: AccessState) -> list[events.AnyStateEvent]:

@@ -92,7 +92,7 @@ class ConfigurationChange:
         self._new = InForce({label: os.path.abspath(file) for file, label in labels.items()})
         own = self._new.files.keys() | (previous.files.keys() - foreign.keys())
         self._access = AccessPlan(
-            declarations, labels, own, previous, others, self._new, problems, self._runtime.clock,
+            declarations, labels, own, previous, self._new, problems, self._runtime.clock,
             awaits_plugins=awaits_plugins,
         )  # fmt: skip
         self._made_sources: list[ToolSource] = []

@@ -162,8 +162,8 @@ class ConfigurationSource:
 
     @property
     def in_force(self) -> InForce:
-        """What other configurations ask about: a copy of its files and of the categories that they disable."""
-        return InForce(dict(self._in_force.files), disabled=set(self._in_force.disabled))
+        """What other configurations ask about: a copy of its files."""
+        return InForce(dict(self._in_force.files))
 
     @property
     def tools(self) -> list[str]:

@@ -206,9 +206,12 @@ class ToolChanges(Generic[D]):
     def _enable_held_tool(self, name: str) -> None:
         """Let a tool be called again that was held back; not one that the operator disabled for another reason."""
         self.held_back.pop(name, None)
-        off = self.registry.state.disabled.get(("tool", name))
-        if off is not None and off.reason == DEFINITION_CHANGED:
+        if self._is_disabled_by_change(name):
             self.registry.enable(tool=name)
+
+    def _is_disabled_by_change(self, name: str) -> bool:
+        records = self.registry.state.disabled.get(("tool", name), ())
+        return any(off.reason == DEFINITION_CHANGED for off in records)
 
     def _remove_tool(self, name: str) -> None:
         if self._is_registered(name):
@@ -276,13 +279,11 @@ class ToolChanges(Generic[D]):
 
     def list_problems(self) -> list[RegistryProblem]:
         """Return what is wrong with the tools: left out, changed, held back."""
-        disabled = self.registry.state.disabled
         accept = "Look at it, and accept it: source.accept({name!r})."
         problems = list(self._problems)
         for name in self.tools:
             definition = self.definitions[name]
-            off = disabled.get(("tool", name))
-            if name in self.held_back or (off is not None and off.reason == DEFINITION_CHANGED):
+            if name in self.held_back or self._is_disabled_by_change(name):
                 change = describe_change(definition, self.held_back.get(name, definition)) or "not that of its pin"
                 text = f"Tool {name!r} is held back: its {self._noun} {self.source_name!r} gives it another definition"
                 problems.append(

@@ -15,13 +15,13 @@ from praval_tools.access.state import (
     AccessState,
     find_pending_grants_ended_by,
     get_block_key,
+    get_disabling_key,
     get_tool_origin,
     list_same_key_grants,
 )
 from praval_tools.journal.codec import from_json, to_json
 from praval_tools.journal.events import StoredAccessEvent
 from praval_tools.journal.storage.protocol import StateRow, StateView, Uses
-from praval_tools.names import FILE_LABEL_PREFIX
 from praval_tools.schema.json_values import to_compact_json
 
 _GrantEndingEvent = events.GrantRevoked | events.ToolUnassigned | events.ToolUnregistered | events.AgentRetired
@@ -115,13 +115,28 @@ def _iter_other_rows(before: AccessState, after: AccessState, event: StoredAcces
     elif isinstance(event, events.ToolUnshared):
         yield StateRow("shared", event.tool, _get_tool_source(after, event.tool), to_json(event))
     elif isinstance(event, events.ToolDisabled | events.ToolEnabled):
-        is_kept = isinstance(event, events.ToolDisabled) or (event.kind, event.name) in after.lifted
-        body = to_json(event) if is_kept else None
-        yield StateRow("disabled", to_compact_json([event.kind, event.name]), "", body)
+        yield from _iter_disabling_rows(before, after, event)
     elif isinstance(event, events.ToolConfigured):
         changes = _to_portable_overrides(dict(after.tools[event.tool].overrides))
         body = to_json(replace(event, changes=changes))
         yield StateRow("configured", event.tool, _get_tool_source(after, event.tool), body)
+
+
+def _iter_disabling_rows(
+    before: AccessState, after: AccessState, event: events.ToolDisabled | events.ToolEnabled
+) -> Iterator[StateRow]:
+    label = event.kind, event.name
+    present = {off.by for off in before.disabled.get(label, ())}
+    if isinstance(event, events.ToolDisabled):
+        setters = {event.by}
+    else:
+        setters = present if event.setter is None else {event.setter}
+    for setter in sorted(setters):
+        is_kept = isinstance(event, events.ToolDisabled) or get_disabling_key(*label, setter) in after.lifted
+        own = replace(event, setter=setter) if isinstance(event, events.ToolEnabled) else event
+        yield StateRow("disabled", to_compact_json([*label, setter]), "", to_json(own) if is_kept else None)
+    if present and present <= setters:  # the row of older releases, which had one for all who disabled it
+        yield StateRow("disabled", to_compact_json(label), "", None)
 
 
 def read_stored_changes(state: AccessState, view: StateView, *, is_first_read: bool) -> Iterator[events.AnyStateEvent]:
@@ -184,8 +199,9 @@ def _iter_name_events(row: StateRow, event: events.StateEvent | None) -> Iterato
         agent, tool, by = msgspec.json.decode(row.key)
         yield events.ToolUnblocked(tool=tool, agent=agent, setter=by, by=by, stored=True)
     elif row.kind == "disabled":
-        kind, name = msgspec.json.decode(row.key)
-        yield events.ToolEnabled(kind=kind, name=name, by=FILE_LABEL_PREFIX, stored=True)  # else it has a body
+        kind, name, *setters = msgspec.json.decode(row.key)
+        for by in setters:  # the end of a row of older releases, which has none, ends nothing
+            yield events.ToolEnabled(kind=kind, name=name, setter=by, by=by, stored=True)
 
 
 def _to_portable_overrides(changes: Mapping[str, object]) -> dict[str, object]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
@@ -238,7 +240,7 @@ class TestNames:
         file = save("one.yml", GRANT + "blocks: [{tool: b, agent: ann}]\ncategories: {b: {enabled: false}}\n")
         with start(file, save("two.yml", "agents: {bob: }\n")) as registry:
             assert ["config:one.yml"] == [block.by for block in registry.state.get_access("ann", "b").blocks]
-            assert {"config:one.yml"} == {record.by for record in registry.state.disabled.values()}
+            assert [["config:one.yml"]] == [[off.by for off in offs] for offs in registry.state.disabled.values()]
             save(file, "agents: {eve: }\n")
             registry.refresh()
             assert {"revoked by 'config:one.yml'"} == {record.end_reason for record in registry.state.grants.values()}
@@ -264,6 +266,25 @@ class TestFilesOfOneRegistry:
             assert not can(registry)
             save(two, "categories: {}\n")
             registry.refresh()
+            assert can(registry)
+
+    @pytest.mark.parametrize("has_file", [True, False], ids=["the file", "the operator"])
+    def test_a_category_that_was_disabled_in_an_older_journal(self, folder: Path, *, has_file: bool) -> None:
+        """It had one row of a category, whoever disabled it; that ends as a row of now does, and for good."""
+        text = "categories: {a: {enabled: false}}\n"
+        one = save("one.yml", GRANT + text)
+        with start(one):
+            pass
+        with closing(sqlite3.connect("runs.db", isolation_level=None)) as database:
+            database.execute("UPDATE journal_state SET key = '[\"category\",\"a\"]' WHERE kind = 'disabled'")
+        with start(one) as registry, start() as other:
+            assert [False, False] == [can(registry), can(other)]
+            if not has_file:
+                registry.enable(category="a")
+            save(one, GRANT + ("" if has_file else text))
+            registry.refresh()
+            assert [True, True] == [can(registry), can(other)]
+        with start() as registry:
             assert can(registry)
 
     def test_a_block_that_another_entry_repeats_stays(self, folder: Path) -> None:

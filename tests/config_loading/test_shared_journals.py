@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -18,6 +19,7 @@ from state_rig import path, shared  # noqa: F401  # fixtures
 from praval_tools import Outcome, ToolCall, ToolRegistry
 from praval_tools.config_loading.change import ConfigurationChange
 from praval_tools.config_loading.source import ConfigurationSource, ConfigWarning
+from praval_tools.registry.registry import get_runtime
 
 GRANT, GRANT_2 = {"tool": "t1", "agent": "ann"}, {"tool": "t2", "agent": "ann"}
 BLOCK = {"tool": "t1", "agent": "bank"}
@@ -186,6 +188,88 @@ class TestChangesWhileItIsLoaded:
         monkeypatch.setattr(ConfigurationChange, "_refuse_problems", plan)
         two.load(**sections)
         assert allowed == [two.may("t1"), two.may("t2")] == [one.may("t1"), one.may("t2")]
+
+
+class TestFilesOfDifferentPrograms:
+    """Two files that disable one category are two: it is enabled once neither does any more."""
+
+    DISABLED, NOT_ANY_MORE = "categories: {t1: {enabled: false}}\n", "limits: []\n"
+
+    @pytest.fixture
+    def sources(
+        self, programs: tuple[Program, Program], folder: Path
+    ) -> list[tuple[Path, ConfigurationSource]]:  # fmt: skip
+        """A file of each program, beside the one that they have in common."""
+        files = [Path(name) for name in ("one.yml", "two.yml")]
+        sources = list[ConfigurationSource]()
+        for file, program in zip(files, programs, strict=True):
+            file.write_text(self.DISABLED)
+            source = program.registry.configure_from(file)
+            assert isinstance(source, ConfigurationSource)
+            sources.append(source)
+        return list(zip(files, sources, strict=True))
+
+    @pytest.mark.parametrize("loads_elsewhere", [False, True], ids=["its program", "a third program"])
+    @pytest.mark.parametrize("first", [0, 1])
+    def test_a_category_is_disabled_while_one_of_them_says_so(
+        self, shared: Path | str, programs: tuple[Program, Program],
+        sources: list[tuple[Path, ConfigurationSource]], first: int, *, loads_elsewhere: bool,
+    ) -> None:  # fmt: skip
+        """Whichever is taken back first, by whichever program; one that starts sees the same."""
+        third = Program(shared)
+        for number, (file, source) in enumerate((sources[first], sources[1 - first])):
+            assert [False] * 3 == [program.may("t1", "bank") for program in (*programs, third)]
+            file.write_text(self.NOT_ANY_MORE)
+            third.registry.configure_from(file) if loads_elsewhere else source.refresh()
+            started = Program(shared)
+            allowed = number == 1
+            assert [allowed] * 4 == [program.may("t1", "bank") for program in (*programs, third, started)]
+            started.registry.close()
+        third.registry.close()
+
+    def test_who_enables_it_lifts_what_each_of_them_says(
+        self, programs: tuple[Program, Program], sources: list[tuple[Path, ConfigurationSource]]
+    ) -> None:
+        """A reload leaves that alone; taken out of one of the files, and put back, it is disabled again."""
+        programs[0].registry.disable(category="t1", reason="audit")
+        programs[1].registry.enable(category="t1")
+        for _, source in sources:
+            source.refresh()
+            assert [True, True] == [program.may("t1", "bank") for program in programs]
+        file, source = sources[0]
+        for text, allowed in ((self.NOT_ANY_MORE, True), (self.DISABLED, False)):
+            file.write_text(text)
+            source.refresh()
+            assert [allowed] * 2 == [program.may("t1", "bank") for program in programs]
+
+    def test_what_the_operator_disabled_too_stays_disabled(
+        self, programs: tuple[Program, Program], sources: list[tuple[Path, ConfigurationSource]]
+    ) -> None:
+        """Also once neither file says so any more."""
+        programs[1].registry.disable(category="t1", reason="audit")
+        for file, source in sources:
+            file.write_text(self.NOT_ANY_MORE)
+            source.refresh()
+        assert [False, False] == [program.may("t1", "bank") for program in programs]
+        assert "audit" in programs[0].registry.explain("bank", "t1").reason
+
+    def test_one_that_is_declared_while_another_is_taken_back(self, folder: Path) -> None:
+        """Two configurations of one registry load at one moment, in two threads."""
+        write()
+        files = [Path(name) for name in ("one.yml", "two.yml")]
+        with ToolRegistry.from_config("c.yml") as registry:
+            for file, text in zip(files, (self.DISABLED, self.NOT_ANY_MORE), strict=True):
+                file.write_text(text)
+            one, two = map(registry.configure_from, files)
+            for file, text in zip(files, (self.NOT_ANY_MORE, self.DISABLED), strict=True):
+                file.write_text(text)
+            thread = threading.Thread(target=one.refresh)
+            with get_runtime(registry).access_store.lock():
+                thread.start()
+                thread.join(0.3)  # until it waits for the lock
+                two.refresh()
+            thread.join()
+            assert not registry.explain("bank", "t1").allowed
 
 
 class TestStarts:
