@@ -35,7 +35,7 @@ class RunTool(msgspec.Struct, eq=False):
     journal's store has counted, whatever is left of them there for other calls. *idempotency_key* is that of a
     recorded run; elsewhere the key is computed where the tool asks for it. *fast_function*, where there is one, admits
     the call and runs it, in place of the steps here. *enter_elsewhere* runs the function of the admitted call in
-    another process, and returns its value.
+    another process, and returns its value; *marked_values* are those that classes there mark as secret.
     """
 
     runtime: Runtime
@@ -55,6 +55,7 @@ class RunTool(msgspec.Struct, eq=False):
     idempotency_key: str = ""
     fast_function: Callable[[dict[str, Any], Frame], Any] | None = None
     enter_elsewhere: Callable[[], object] | None = None
+    marked_values: tuple[object, ...] = ()
 
     def __post_init__(self) -> None:
         if self.frame is not None:

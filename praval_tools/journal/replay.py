@@ -14,6 +14,7 @@ from praval_tools.errors import EventFormatError, ReplayMismatchError
 from praval_tools.forks import ForkSafeLock
 from praval_tools.journal.codec import EVENT_VERSION, build_body_decoder
 from praval_tools.journal.events import EventType
+from praval_tools.journal.redaction.secret_search import NO_SECRETS, SecretMarkers
 from praval_tools.journal.storage.protocol import Record
 from praval_tools.names import shorten_repr
 from praval_tools.schema.json_values import to_canonical_json
@@ -159,6 +160,8 @@ class ReplayEntry(msgspec.Struct, eq=False):
     is_claimed: bool = False
     release_future: Future[None] | None = None
     awaited_entries: tuple[ReplayEntry, ...] = ()
+    secrets: SecretMarkers = NO_SECRETS
+    """Those of its arguments and of what classes mark in its result, where it ran here."""
 
     @property
     def members(self) -> tuple[str, ...]:

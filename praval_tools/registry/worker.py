@@ -21,7 +21,7 @@ from praval_tools.execution.approvals import write_exactly
 from praval_tools.execution.context import ENDED, Frame, FrameScope, activate_frame, make_frame
 from praval_tools.execution.engines.call_forwarding import CallForwarder, CallRefuser
 from praval_tools.execution.engines.described_errors import describe_remote_error
-from praval_tools.execution.engines.described_results import encode_return_value, find_implementation
+from praval_tools.execution.engines.described_results import find_implementation, write_return_value
 from praval_tools.execution.engines.messages import (
     CallAnswer,
     Channel,
@@ -192,8 +192,7 @@ def run_function(
             keywords = bind_arguments(call, implementation, arguments)
             keywords |= dict.fromkeys(implementation.context_parameters, make_context(frame))
             value = _enter_function(implementation, keywords, tool)
-            written, members = encode_return_value(implementation, tool, value)
-            return FunctionEnded(number, written, union_members=members)
+            return FunctionEnded(number, **write_return_value(implementation, tool, value)._asdict())
     except BaseException as error:  # the tool seam: whatever it raises goes to the other process
         return FunctionEnded(number, error=describe_remote_error(tool, error))
 

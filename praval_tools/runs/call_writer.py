@@ -24,7 +24,7 @@ from praval_tools.runs.approval_recording import ApprovalRecorder
 from praval_tools.runs.event_writer import CallSteps, CallWriteState, EventWriter, warn_of_lost_result
 from praval_tools.runs.recorded_results import build_replayed_result
 from praval_tools.schema.json_values import SCALAR_TYPES
-from praval_tools.schema.secret_marks import iter_marked_values
+from praval_tools.schema.spellings import read_marked_values
 from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.return_values import copy_complete
 from praval_tools.tools.value_codec import is_plain_json
@@ -191,8 +191,7 @@ class CallWriter:
             error: BaseException | None = job.error
             if error is None:
                 try:
-                    with activate_frame(make_frame(run.frame[SCOPE])):
-                        value = run.tool.implementation.compiled.encode_result(job.value)
+                    value, _, _ = _encode_value(write_state, run, replace(result, result=job.value))
                 except (Exception, SystemExit) as encoding_error:  # the result may run code of its own
                     error = encoding_error
             text, type_name = None, None
@@ -222,20 +221,32 @@ def _list_counted_grants(run: RunTool) -> frozenset[str]:
     return frozenset(use.grant.id for use in run.path.grants if use.grant.max_calls is not None and use.stored)
 
 
-def _encode_result(
-    write_state: CallWriteState, result: ToolResult
-) -> tuple[object, tuple[str, ...], ToolResult]:
+def _encode_result(write_state: CallWriteState, result: ToolResult) -> tuple[object, tuple[str, ...], ToolResult]:
     """Return what `encode_run_value` does, and *result*, or a `tool_error` where the value has no JSON form."""
-    run, builder = write_state.last_execution, write_state.builder
+    run = write_state.last_execution
     if result.outcome is not _OK or run is None:
         return None, (), result
     try:
-        result, builder.secrets = read_run_value(run, result, builder.plan.redaction_plan, builder.secrets)
-        return *encode_run_value(run, result.result), result
+        return _encode_value(write_state, run, result)
     except (Exception, SystemExit) as error:  # the result may run code of its own
-        return None, (), replace(
-            build_tool_error_result(run, error, 0.0), tool_call_id=result.tool_call_id, latency_ms=result.latency_ms
+        return (
+            None,
+            (),
+            replace(
+                build_tool_error_result(run, error, 0.0), tool_call_id=result.tool_call_id, latency_ms=result.latency_ms
+            ),
         )
+
+
+def _encode_value(
+    write_state: CallWriteState, run: RunTool, result: ToolResult
+) -> tuple[object, tuple[str, ...], ToolResult]:
+    """Return the value of *result* as JSON, which members of unions wrote it, and the result with what was read."""
+    builder = write_state.builder
+    result, builder.secrets = read_run_value(run, result, builder.plan.redaction_plan, builder.secrets)
+    if write_state.entry is not None:
+        write_state.entry.secrets = builder.secrets
+    return *encode_run_value(run, result.result), result
 
 
 def read_run_value(
@@ -246,12 +257,14 @@ def read_run_value(
 
     The caller gets what is recorded. Raises what the iterators raise.
     """
+    if run.marked_values:
+        secrets = plan.mark_secrets(run.marked_values, secrets)
     if get_plain_type(result.result) in SCALAR_TYPES:  # cannot run code of its own
         return result, secrets
     with activate_frame(make_frame(run.frame[SCOPE])):
         value = copy_complete(result.result)
         result = replace(result, result=value)
-        return result, secrets if is_plain_json(value) else plan.mark_secrets(iter_marked_values(value), secrets)
+        return result, secrets if is_plain_json(value) else plan.mark_secrets(read_marked_values(value), secrets)
 
 
 def encode_run_value(run: RunTool, value: object) -> tuple[object, tuple[str, ...]]:

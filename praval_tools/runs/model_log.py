@@ -14,6 +14,7 @@ from praval_tools.errors import JournalError, JournalWarning, ReplayMismatchErro
 from praval_tools.formats import Format
 from praval_tools.journal.codec import build_record, from_json
 from praval_tools.journal.events import JournalEvent, LoopBegan, ModelReplied, get_process_name
+from praval_tools.journal.redaction.secret_search import NO_SECRETS
 from praval_tools.journal.replay import compute_digest
 from praval_tools.journal.storage.protocol import Answer, Item
 from praval_tools.names import shorten_repr
@@ -175,7 +176,8 @@ class ModelLog:
     def add_results(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> None:
         """Have the secrets in results that the model is shown hidden in its later replies."""
         for call, result in zip(calls, results, strict=True):
-            self._secrets.add_result(call, result)
+            entry = self._run.recording.entries.get(result.tool_call_id or "")
+            self._secrets.add_result(call, result, NO_SECRETS if entry is None else entry.secrets)
 
     def is_masked(self, step: int) -> bool:
         """Tell whether secrets are missing from the recorded calls of a step."""

@@ -20,6 +20,7 @@ from typing import Final, cast
 from praval_tools.schema.class_fields import get_fields, is_attrs_or_dataclass, is_named_tuple, is_pydantic_model
 from praval_tools.schema.encode import Encoder
 from praval_tools.schema.json_values import SCALAR_TYPES, to_key_text
+from praval_tools.schema.secret_marks import iter_marked_values
 from praval_tools.schema.type_handler import EncodeHook, Unencodable
 from praval_tools.schema.type_hints import UnresolvedHintError
 from praval_tools.schema.type_lookup import get_type_handler, has_only_builtin_types
@@ -47,6 +48,11 @@ def read_spellings(value: object, enclosing: tuple[int, ...] = ()) -> object:
         return _read_value(value, (*enclosing, id(value)))
     except Exception:  # the seam to whatever classes hold; what is beside it is read all the same
         return None
+
+
+def read_marked_values(value: object) -> list[object]:
+    """Return the values of fields in *value* that classes mark as secret, each as `read_spellings` does."""
+    return list(map(read_spellings, iter_marked_values(value)))
 
 
 def _read_value(value: object, enclosing: tuple[int, ...]) -> object:

@@ -12,12 +12,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import attrs
-from pydantic import BaseModel
+from pydantic import BaseModel, RootModel
 
-from praval_tools import Content, RetryableToolError, ToolContext, current_agent, current_call, get_tool_registry
+from praval_tools import (
+    Content,
+    RetryableToolError,
+    Secret,
+    ToolContext,
+    current_agent,
+    current_call,
+    get_tool_registry,
+)
 
 
 class Own(LookupError):
@@ -69,6 +77,22 @@ class Unsteady(BaseModel):
         self.amount += os.getpid()
 
 
+class Login(BaseModel):
+    owner: str
+    pin: Annotated[str, Secret]
+
+
+class Pin(RootModel[Annotated[str, Secret]]):
+    pass
+
+
+@dataclass
+class Account:
+    owner: str
+    pin: Annotated[str, Secret]
+    opened: Annotated[datetime, Secret]
+
+
 def add(x: int, y: int = 2) -> int:
     """Add two numbers."""
     return x + y
@@ -115,6 +139,34 @@ LOOSE: dict[str, Any] = {
     "tuple": (1, (2,)), "set": {1, 2}, "date": datetime(2026, 1, 1, tzinfo=UTC), "decimal": Decimal("1.50"),
     "path": Path("a/b"), "image": Content.image(b"\x89PNG", "image/png"), "empty": {}, "tagged": {"praval:tuple": [1]},
 }  # fmt: skip
+
+
+PIN = "zq7x-marked-value"
+OPENED = datetime(2031, 5, 6, 7, 8, 9, tzinfo=UTC)
+
+
+def give_marked(kind: str) -> Any:
+    """Give an object with marked fields without a hint of its type."""
+    account = Account("ann", PIN, OPENED)
+    return {
+        "object": account, "list": [account], "dict": {"a": (account,)}, "iterator": [iter([account])],
+        "model": Login(owner="ann", pin=PIN), "scalar": Pin(PIN),
+    }[kind]  # fmt: skip
+
+
+def give_marked_dict() -> dict[str, Any]:
+    """Give one in a dict."""
+    return {"a": Account("ann", PIN, OPENED)}
+
+
+def give_wrong_type() -> dict[str, Any]:
+    """Give another type than the hint says."""
+    return Account("ann", PIN, OPENED)  # type: ignore[return-value]
+
+
+def generate_marked() -> Iterator[Any]:
+    """Give objects with marked fields one by one."""
+    yield Account("ann", PIN, OPENED)
 
 
 def count_up(to: int) -> Iterator[int]:

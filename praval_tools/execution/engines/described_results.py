@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -10,13 +10,14 @@ from praval_tools.execution.engines.described_errors import describe_remote_erro
 from praval_tools.execution.engines.messages import DescribedResult
 from praval_tools.execution.failures import make_encoding_error
 from praval_tools.execution.runtime import Runtime
+from praval_tools.schema.spellings import read_marked_values
 from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.function_address import get_function_address, import_function
 from praval_tools.tools.implementation import ToolImplementation
 from praval_tools.tools.return_values import copy_complete
 from praval_tools.tools.tool import Tool
-from praval_tools.tools.value_codec import pack_value, unpack_value
+from praval_tools.tools.value_codec import is_plain_json, pack_value, unpack_value
 
 _SAME_FIELDS: Final = (
     "tool_call_id", "name", "agent", "outcome", "error", "error_type", "latency_ms", "attempts", "replayed", "max_size",
@@ -29,11 +30,10 @@ def describe_result(result: ToolResult, runtime: Runtime) -> DescribedResult:
     """Return the description of a result; a value that has no JSON form makes it a `tool_error`."""
     record = runtime.access_store.state.find_tool_record(result.name)
     implementation = None if record is None else record.tool.implementation
-    value: object = None
-    members: tuple[str, ...] = ()
+    written = WrittenValue()
     if result.outcome is Outcome.OK:
         try:
-            value, members = encode_return_value(implementation, result.name, result.result)
+            written = write_return_value(implementation, result.name, result.result)
         except (Exception, SystemExit) as error:  # what the tool returned may run code of its own
             made = make_encoding_error(result.name, error)
             result = replace(
@@ -44,28 +44,36 @@ def describe_result(result: ToolResult, runtime: Runtime) -> DescribedResult:
         source = None if decision.source is None else str(decision.source)
         decision = replace(decision, source=source, tried=())
     return DescribedResult(
-        **{name: getattr(result, name) for name in _SAME_FIELDS}, value=value, decision=decision,
+        **{name: getattr(result, name) for name in _SAME_FIELDS}, decision=decision,
         function=_find_address(implementation),
         exception=None if result.exception is None else describe_remote_error(result.name, result.exception),
-        union_members=members,
+        **written._asdict(),
     )  # fmt: skip
 
 
-def encode_return_value(
-    implementation: ToolImplementation | None, tool: str, value: object
-) -> tuple[object, tuple[str, ...]]:
+class WrittenValue(NamedTuple):
+    """A value as JSON, which members of unions wrote it, and what classes mark as secret in it."""
+
+    value: object = None
+    union_members: tuple[str, ...] = ()
+    marked_values: tuple[object, ...] = ()
+
+
+def write_return_value(implementation: ToolImplementation | None, tool: str, value: object) -> WrittenValue:
     """
-    Return what a tool returned as JSON, as a journal has it, and which members of unions wrote it.
+    Return what a tool returned as JSON, as a journal has it.
 
     Raises:
         Unencodable: It has no JSON form; its own code may raise anything else.
     """
     with activate_tool_frame(tool):
         complete = copy_complete(value)
+        marked_values = () if is_plain_json(complete) else tuple(map(pack_value, read_marked_values(complete)))
         if implementation is None:
-            return pack_value(complete), ()
+            return WrittenValue(pack_value(complete), (), marked_values)
         compiled = implementation.compiled
-        return pack_value(compiled.encode_result(complete)), compiled.find_union_members(complete)
+        written = pack_value(compiled.encode_result(complete))
+        return WrittenValue(written, compiled.find_union_members(complete), marked_values)
 
 
 def _find_address(implementation: ToolImplementation | None) -> str:

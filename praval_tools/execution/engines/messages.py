@@ -87,6 +87,7 @@ class DescribedResult(msgspec.Struct, frozen=True):
         function: The address of the tool's function, by whose return hint the value is decoded; empty: it has none.
         exception: What the tool raised.
         union_members: Which members of unions wrote the value.
+        marked_values: Those in it that classes mark as secret, which its JSON does not tell, written likewise.
         other: The other fields of a `ToolResult`, as they are.
     """
 
@@ -107,6 +108,7 @@ class DescribedResult(msgspec.Struct, frozen=True):
     approval_id: str | None = None
     run_id: str | None = None
     union_members: tuple[str, ...] = ()
+    marked_values: tuple[object, ...] = ()
 
 
 # ── to the process ───────────────────────────────────────────────────────────────────────────────
@@ -147,12 +149,17 @@ class FunctionPrepared(msgspec.Struct, frozen=True, tag="prepared"):
 
 
 class FunctionEnded(msgspec.Struct, frozen=True, tag="ended"):
-    """The function returned *value*, as `pack_value` writes it, or raised *error*."""
+    """
+    The function returned *value*, as `pack_value` writes it, or raised *error*.
+
+    *marked_values*, written likewise, are those in it that classes mark as secret, which its JSON does not tell.
+    """
 
     number: int
     value: object = None
     error: DescribedError | None = None
     union_members: tuple[str, ...] = ()
+    marked_values: tuple[object, ...] = ()
 
 
 class ReportProgress(msgspec.Struct, frozen=True, tag="progress"):

@@ -46,7 +46,6 @@ from praval_tools.schema.type_handler import Mismatch, Unencodable
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.function_address import get_function_address
-from praval_tools.tools.tool import AnyTool
 from praval_tools.tools.value_codec import pack_value, unpack_value
 
 
@@ -122,14 +121,15 @@ def describe_call(run: RunTool, function: DescribedFunction) -> DescribedCall:
     )  # fmt: skip
 
 
-def read_function_end(tool: AnyTool, message: FunctionEnded) -> object:
+def read_function_end(run: RunTool, message: FunctionEnded) -> object:
     """
-    Return what a function returned in another process, or raise what it raised.
+    Return what the function of a call returned in another process, or raise what it raised.
 
     Raises:
         ChannelError: Its value cannot be read.
         CallCancelledError: An async function cancelled itself.
     """
+    tool = run.tool
     if message.error is not None:
         error = restore_error(tool.name, message.error)
         if tool.is_async and "asyncio.exceptions:CancelledError" in message.error.classes:
@@ -137,6 +137,7 @@ def read_function_end(tool: AnyTool, message: FunctionEnded) -> object:
         raise error
     try:
         value = unpack_value(message.value)
+        run.marked_values += tuple(map(unpack_value, message.marked_values))
     except (ValueError, RecursionError) as error:
         raise ChannelError(f"a value that cannot be read: {error}") from error
     try:
@@ -171,7 +172,7 @@ class _RemoteCall:
             process.channel.send(RunCall(self._number, self._described), self._deadline)
             while not isinstance(message := self._receive(), FunctionEnded):
                 self._serve(message)
-            return read_function_end(self._run.tool, message)
+            return read_function_end(self._run, message)
         except TimeoutError as error:
             if type(message) is FunctionEnded:
                 raise
@@ -242,7 +243,9 @@ class _RemoteCall:
         try:
             with nullcontext() if runtime.tracer is None else activate_trace_context(message.trace):
                 result = await self._make_call(message)
-            answer = CallAnswer(message.call_number, describe_result(result, runtime))
+            described = describe_result(result, runtime)
+            self._run.marked_values += tuple(map(unpack_value, described.marked_values))
+            answer = CallAnswer(message.call_number, described)
         except BaseException as error:  # the function gets what a call of its own would raise
             if has_type(error, asyncio.CancelledError) and not is_self_cancelled():
                 raise

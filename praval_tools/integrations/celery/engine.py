@@ -269,6 +269,6 @@ class WorkerCall:
             kind = WorkerRefusedError if answer.is_forbidden else EngineError
             raise kind(f"The worker did not run tool {tool.name!r}: {answer.refusal}")
         try:
-            return read_function_end(tool, answer.ended)
+            return read_function_end(self._run, answer.ended)
         except ChannelError as error:
             raise WorkerLostError(f"The worker of tool {tool.name!r} sent {error}.") from error

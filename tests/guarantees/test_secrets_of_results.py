@@ -1,0 +1,88 @@
+"""What classes mark as secret in results is hidden, whichever engine ran the tool and whatever its return hint says."""
+
+# Tests of: runs/call_writer, execution/described_results
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import engine_tools
+import pytest
+from engine_rig import Home, home  # noqa: F401
+from engine_tools import OPENED, PIN
+
+from praval_tools import Outcome, ToolCall, ToolRegistry
+from praval_tools.loop import ToolLoop
+from praval_tools.testing import fake_model
+
+KINDS = ("object", "list", "dict", "iterator", "model", "scalar")
+TOOLS = ("give_marked_dict", "give_wrong_type", "generate_marked")
+SPELLINGS = (PIN, "2031-05-06T07:08:09", str(OPENED))
+
+
+def find_spellings(registry: ToolRegistry, after: int = 0) -> list[str]:
+    """Return in which spellings the marked values are recorded, other than in the first events."""
+    events = [] if registry.journal is None else list(registry.journal.events())
+    return [spelling for spelling in SPELLINGS if spelling in "\n".join(map(str, events[after:]))]
+
+
+def count_events(registry: ToolRegistry) -> int:
+    """Return how many events are recorded."""
+    return 0 if registry.journal is None else len(list(registry.journal.events()))
+
+
+class TestMarkedFields:
+    @pytest.mark.parametrize("name, arguments", [
+        *(("give_marked", {"kind": kind}) for kind in KINDS), *((name, {}) for name in TOOLS)
+    ])  # fmt: skip
+    def test_are_hidden_by_every_engine(self, home: Home, name: str, arguments: dict[str, Any]) -> None:
+        """
+        Broken promise: functions that ran in another process had marked fields recorded, where no return hint names
+        their class.
+        """
+        count = count_events(home.registry)
+
+        result = home.execute(name, **arguments)
+
+        assert (Outcome.OK, []) == (result.outcome, find_spellings(home.registry, count))
+
+    @pytest.mark.parametrize("engine", ["inline", "thread", "process"])
+    def test_are_hidden_in_replies_of_models(self, engine: str) -> None:
+        """A model that quotes what it was shown of a result has it hidden in its recorded reply."""
+        with ToolRegistry(journal="memory") as registry:
+            registry.tool("give_marked", engine=engine, shared=True)(engine_tools.give_marked)
+            model = fake_model([ToolCall("c", "give_marked", {"kind": "object"})], f"The pin is {PIN}.")
+
+            result = ToolLoop(registry.agent("ann"), model).run("Go.")
+
+            assert (True, []) == (PIN in result.text, find_spellings(registry))
+
+    def test_are_hidden_where_another_process_hands_them_on(self) -> None:
+        """A function in another process that returns what it got of a tool of this one has it hidden."""
+        with ToolRegistry(journal="memory") as registry:
+            registry.tool("give_marked", shared=True)(engine_tools.give_marked)
+            registry.tool("call_other", engine="process", shared=True)(engine_tools.call_other)
+            arguments = {"name": "give_marked", "arguments": {"kind": "object"}}
+
+            result = registry.execute(ToolCall("1", "call_other", arguments, "ann"))
+
+            assert (Outcome.OK, PIN, []) == (result.outcome, result.result["pin"], find_spellings(registry))
+
+    def test_are_hidden_in_late_results(self) -> None:
+        """What a function gives after the time of its call is hidden as well."""
+        gate = threading.Event()
+        with ToolRegistry(journal="memory") as registry:
+
+            @registry.tool("slow", engine="thread", timeout=0.05, shared=True)
+            def slow() -> Any:
+                """Give an account too late."""
+                gate.wait(20)
+                return [iter([engine_tools.give_marked("object")])]
+
+            assert Outcome.TIMEOUT is registry.execute(ToolCall("1", "slow", {}, "ann")).outcome
+            gate.set()
+            registry.drain()
+            (late,) = registry.journal.events(type="late_result") if registry.journal else ()
+
+            assert ("ann", []) == (late.result[0][0]["owner"], find_spellings(registry))
