@@ -193,7 +193,7 @@ class AgentToolResult(_ResultEventBase):
         attempts: How often the function was started in all.
         by: Who resolved the call, where it was in doubt.
         union_members: Which types of the unions in the return hint the value has, in its order, where its JSON does
-            not say it.
+            not say it; one empty name where its JSON would be read back as another value, and so stays JSON.
     """
 
     type: ClassVar = EventType.AGENT_TOOL_RESULT

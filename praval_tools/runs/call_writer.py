@@ -269,13 +269,13 @@ def read_run_value(
 
 def encode_run_value(run: RunTool, value: object) -> tuple[object, tuple[str, ...]]:
     """
-    Return the value of a call that ran as JSON, and which members of unions wrote it.
+    Return the value of a call that ran as JSON, and what is needed to read it, as `write_result` does.
 
     Raises:
         Unencodable: It has no JSON form; its own code may raise anything else.
     """
     compiled = run.tool.implementation.compiled
     if get_plain_type(value) in SCALAR_TYPES:
-        return compiled.encode_result(value), compiled.find_union_members(value)
+        return compiled.write_result(value)
     with activate_frame(make_frame(run.frame[SCOPE])):
-        return compiled.encode_result(value), compiled.find_union_members(value)
+        return compiled.write_result(value)

@@ -21,6 +21,7 @@ from praval_tools.runs.open_run import OpenRun, current_run, use_run
 from praval_tools.runs.recorder import Recorder
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.tools.context_settings import use_setting
+from praval_tools.tools.value_codec import is_plain_json
 
 _MAX_ID_LENGTH: Final = 1_000
 
@@ -167,7 +168,9 @@ class Run:
             return value, ()
         compiled = record.tool.implementation.compiled
         try:
-            return compiled.encode_result(value), compiled.find_union_members(value)
+            if is_plain_json(value):  # it stands for what the tool returns
+                return compiled.encode_result(value), compiled.find_union_members(value)
+            return compiled.write_result(value)
         except Unencodable as error:
             raise ToolUsageError(
                 f"Tool {record.tool.name!r} could not have returned that: {error}. "

@@ -19,6 +19,9 @@ from praval_tools.schema.type_handler import Mismatch
 
 T = TypeVar("T")
 
+NOT_READ_BACK: Final = ("",)
+"""Kept instead of names where JSON would be read back as another value: no union has this member, so it stays JSON."""
+
 _ALL_TYPES: Final = frozenset({"string", "number", "boolean", "null", "array", "object"})
 _PLAIN_NUMBERS: Final = ({"type": "integer"}, {"type": "number"})
 

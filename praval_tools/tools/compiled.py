@@ -23,9 +23,15 @@ from praval_tools.schema.signature import Signature
 from praval_tools.schema.type_handler import EncodeHook, Mismatch, Unencodable
 from praval_tools.schema.type_hints import NOTHING, unwrap_return_hint
 from praval_tools.schema.type_lookup import has_only_builtin_types
-from praval_tools.schema.union_members import decode_with_members, has_ambiguous_union, list_union_members
+from praval_tools.schema.union_members import (
+    NOT_READ_BACK,
+    decode_with_members,
+    has_ambiguous_union,
+    list_union_members,
+)
 from praval_tools.schema.validator import Validator
 from praval_tools.schema.value_reader import ValueReader
+from praval_tools.schema.whole_values import is_read_back_whole, make_whole_check
 from praval_tools.tools.content import has_content
 from praval_tools.tools.frames import activate_tool_frame
 
@@ -238,10 +244,9 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
 
         Raises:
             Mismatch: There is none, or the types in it make another value of it than was recorded: the tool returned
-                another type than it declares, or a class changes its values.
+                another type than it declares, or a class changes its values, or holds more than it writes.
         """
-        decode = self._result_decode_hook
-        value = decode_with_members(decode, json, union_members) if union_members else decode(json)
+        value = self._read_result(json, union_members)
         if value is json:
             return value
         try:
@@ -251,6 +256,10 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
         if not is_same:
             raise Mismatch("is not what was recorded")
         return value
+
+    def _read_result(self, json: object, union_members: Sequence[str]) -> object:
+        decode = self._result_decode_hook
+        return decode_with_members(decode, json, union_members) if union_members else decode(json)
 
     @compiled_property
     def _result_encode_hook(self) -> EncodeHook:
@@ -266,13 +275,48 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
         """
         try:
             return self._result_encode_hook(value)
-        except Unencodable as declared:
-            try:  # another type than declared is fine as long as its JSON is what was declared
-                plain = self._encoder.encode_value(value)
-                self._result_decode_hook(plain)
-            except Mismatch:
-                raise declared from None
-            return plain
+        except Unencodable as error:
+            return self._encode_other_result(value, error)
+
+    def _encode_other_result(self, value: object, declared: Unencodable) -> object:
+        try:  # another type than declared is fine as long as its JSON is what was declared
+            plain = self._encoder.encode_value(value)
+            self._result_decode_hook(plain)
+        except Mismatch:
+            raise declared from None
+        return plain
+
+    def write_result(self, value: object) -> tuple[object, tuple[str, ...]]:
+        """
+        Return what the function returned as JSON, in its declared form, and what `decode_result` needs to read it.
+
+        That is which members of unions wrote it, or that it would be read back as another value.
+
+        Raises:
+            Unencodable: It has no JSON form, or another one than declared; naming the place.
+        """
+        try:
+            json, is_declared = self._result_encode_hook(value), True
+        except Unencodable as error:
+            json, is_declared = self._encode_other_result(value, error), False
+        members = self.find_union_members(value)
+        if is_declared and self._is_result_whole is None:
+            return json, members
+        return json, members if self._is_read_back(value, json, members, is_declared) else NOT_READ_BACK
+
+    @compiled_property
+    def _is_result_whole(self) -> Callable[[object], bool] | None:
+        return make_whole_check(self._result_hint)
+
+    def _is_read_back(self, value: object, json: object, members: Sequence[str], is_declared: bool) -> bool:
+        is_whole = self._is_result_whole
+        try:
+            if is_declared and is_whole is not None and is_whole(value):
+                return True
+            with activate_tool_frame("result"):  # classes of the result may run code of their own
+                return is_read_back_whole(value, self._read_result(json, members))
+        except Exception:  # the seam to the classes of the program, which may not be comparable
+            return False
 
     @compiled_property
     def _has_ambiguous_result(self) -> bool:
@@ -382,6 +426,10 @@ class SuppliedSchema:
     def encode_result_text(self, value: object) -> bytes:
         """Return what the function returned as JSON text."""
         return to_json_bytes(self.encode_result(value))
+
+    def write_result(self, value: object) -> tuple[object, tuple[str, ...]]:
+        """Return what the function returned as JSON, which it stays."""
+        return self.encode_result(value), ()
 
     def find_union_members(self, value: object) -> tuple[str, ...]:
         """Return nothing: values stay JSON."""

@@ -8,14 +8,14 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import attrs
-from pydantic import BaseModel, RootModel
+from pydantic import BaseModel, Field, RootModel
 
 from praval_tools import (
     Content,
@@ -66,6 +66,32 @@ class Tenfold:
 
     def __post_init__(self) -> None:
         self.amount *= 10
+
+
+@dataclass
+class Ticket:
+    """Holds a seat that neither its constructor nor its JSON has."""
+
+    name: str
+    seat: str = field(init=False, default="")
+
+
+class Member(BaseModel):
+    """Writes no token."""
+
+    name: str
+    token: str = Field(default="", exclude=True)
+
+
+@dataclass
+class Cuboid:
+    """Computes a field from the others."""
+
+    sides: tuple[int, int, int]
+    volume: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.volume = self.sides[0] * self.sides[1] * self.sides[2]
 
 
 class Unsteady(BaseModel):
@@ -127,6 +153,23 @@ def give_order() -> Order:
 def give_orders() -> dict[str, list[Order]]:
     """Give orders."""
     return {"a": [give_order()], "b": []}
+
+
+def give_ticket(seat: str) -> Ticket:
+    """Give a ticket."""
+    ticket = Ticket("ann")
+    ticket.seat = seat
+    return ticket
+
+
+def give_members(token: str) -> list[Member]:
+    """Give members."""
+    return [Member(name="ann", token=token)]
+
+
+def give_cuboid() -> Cuboid:
+    """Give a cuboid."""
+    return Cuboid((1, 2, 3))
 
 
 def give_loose(kind: str) -> Any:

@@ -52,7 +52,7 @@ def describe_result(result: ToolResult, runtime: Runtime) -> DescribedResult:
 
 
 class WrittenValue(NamedTuple):
-    """A value as JSON, which members of unions wrote it, and what classes mark as secret in it."""
+    """A value as JSON, what is needed to read it, as `write_result` says, and what classes mark as secret in it."""
 
     value: object = None
     union_members: tuple[str, ...] = ()
@@ -71,9 +71,8 @@ def write_return_value(implementation: ToolImplementation | None, tool: str, val
         marked_values = () if is_plain_json(complete) else tuple(map(pack_value, read_marked_values(complete)))
         if implementation is None:
             return WrittenValue(pack_value(complete), (), marked_values)
-        compiled = implementation.compiled
-        written = pack_value(compiled.encode_result(complete))
-        return WrittenValue(written, compiled.find_union_members(complete), marked_values)
+        json, members = implementation.compiled.write_result(complete)
+        return WrittenValue(pack_value(json), members, marked_values)
 
 
 def _find_address(implementation: ToolImplementation | None) -> str:

@@ -1,0 +1,184 @@
+"""
+Tells whether a value that was read back from its JSON is the one that was written, in all that its classes hold.
+
+A class may hold more than it writes: a field that is excluded, a private attribute, a field that the constructor does
+not take. Read back, such a field has its default, or what the class computes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from enum import Enum
+from functools import partial
+from typing import Final
+
+import attrs
+
+from praval_tools.schema.class_fields import (
+    get_class_origin,
+    has_class_fields,
+    is_attrs_or_dataclass,
+    is_named_tuple,
+    is_pydantic_model,
+)
+from praval_tools.schema.encode import encode, to_json_bytes
+from praval_tools.schema.json_values import SCALAR_TYPES
+from praval_tools.schema.type_handler import Unencodable
+from praval_tools.schema.type_hints import NOTHING, Hint, get_origin, is_class, is_union, make_hint_key
+from praval_tools.schema.type_lookup import can_hold_any_object, find_type_handler, has_only_builtin_types
+
+
+def make_whole_check(hint: Hint) -> Callable[[object], bool] | None:
+    """
+    Return what tells that a value of *hint* is surely written whole; None where every value is.
+
+    It asks no more than the classes in the value: where it says no, the value has to be read back and compared.
+    """
+    models = set()
+    for part in _iter_hints(hint):
+        if is_attrs_or_dataclass(part) and not all(item.init for item in _list_declared_fields(get_class_origin(part))):
+            return _refuse
+        if is_pydantic_model(part):
+            if not _writes_all(part):
+                return _refuse
+            models.add(part)
+    if any(kind is not other and issubclass(kind, other) for kind in models for other in models):
+        return _refuse  # which of them was declared where it is, its class does not say
+    return partial(_holds_only, models) if models else None
+
+
+def _iter_hints(hint: Hint) -> Iterator[Hint]:
+    """Yield *hint* and the hints inside of it, each once; those of Python's own types are left out."""
+    hints, seen = [hint], set()
+    while hints:
+        part = hints.pop()
+        if has_only_builtin_types(part) or (key := make_hint_key(part)) in seen:
+            continue
+        seen.add(key)
+        yield part
+        if is_pydantic_model(part):
+            hints.extend(item.annotation for item in part.model_fields.values())
+        elif (handler := find_type_handler(part)) is not None:
+            hints.extend(handler.get_inner_hints(part))
+
+
+def _refuse(_: object) -> bool:
+    return False
+
+
+def _writes_all(model: Hint) -> bool:
+    """Tell whether a pydantic model has no way to hold what it does not write, and no code of its own that writes."""
+    config, marks = model.model_config, model.__pydantic_decorators__
+    has_own_code = any((
+        model.__private_attributes__, marks.field_serializers, marks.model_serializers, config.get("json_encoders"),
+        config.get("extra") == "allow", *(name in vars(kind) for kind in model.__mro__ for name in _WRITERS
+        if not kind.__module__.startswith("pydantic.")),
+    ))  # fmt: skip
+    return not has_own_code and all(_is_written(model, name) for name in model.model_fields)
+
+
+_WRITERS: Final = ("model_dump", "__get_pydantic_core_schema__")
+
+
+def _is_written(model: Hint, name: str) -> bool:
+    field = model.model_fields[name]
+    is_excluded = field.exclude or getattr(field, "exclude_if", None) is not None
+    has_own_code = any(hasattr(type(item), "__get_pydantic_core_schema__") for item in field.metadata)
+    return not is_excluded and not has_own_code and all(map(_is_plain_hint, _iter_plain_parts(field.annotation)))
+
+
+def _iter_plain_parts(hint: Hint) -> Iterator[Hint]:
+    """Yield what containers and unions in *hint* are made of."""
+    if is_union(hint) or get_origin(hint) in _CONTAINERS:
+        for part in hint.__args__:
+            yield from _iter_plain_parts(part)
+    else:
+        yield hint
+
+
+_CONTAINERS: Final = frozenset({list, tuple, dict, set, frozenset})
+
+
+def _is_plain_hint(hint: Hint) -> bool:
+    if has_only_builtin_types(hint):
+        return not can_hold_any_object(hint)
+    return is_pydantic_model(hint) or (is_class(hint) and issubclass(hint, Enum))
+
+
+def _holds_only(models: Set[type], value: object) -> bool:
+    """Tell whether all pydantic models in *value* are of these very classes, as far as their fields are plain."""
+    values: list[Hint] = [value]
+    while values:
+        item = values.pop()
+        kind = type(item)
+        if kind in models:
+            values.extend(vars(item)[name] for name in kind.model_fields)
+        elif kind is dict:
+            values.extend(item.values())
+        elif kind in _CONTAINERS:
+            values.extend(item)
+        elif kind in SCALAR_TYPES:
+            continue
+        elif has_class_fields(kind):
+            values.extend(_list_state(item))
+        elif not has_only_builtin_types(kind) and not issubclass(kind, Enum):
+            return False
+    return True
+
+
+def _list_declared_fields(kind: Hint) -> Iterable[Hint]:
+    if attrs.has(kind):
+        fields: Iterable[Hint] = attrs.fields(kind)
+        return fields
+    import dataclasses  # loaded by who has dataclasses
+
+    return dataclasses.fields(kind)
+
+
+def is_read_back_whole(value: object, read: object) -> bool:
+    """
+    Tell whether *read*, which JSON was read back as, is *value*, from which it was written.
+
+    Objects of classes with fields are compared by all of these, other values by `==`; what is JSON in *read*, where
+    any type is declared, by the JSON of *value*.
+    """
+    kind = type(value)
+    if _has_state(type(read)):
+        return kind is type(read) and _are_read_back_whole(_list_state(value), _list_state(read))
+    if isinstance(read, list | tuple | deque) and isinstance(value, Collection) and not isinstance(value, str | bytes):
+        return _are_read_back_whole(value, read)
+    if isinstance(read, dict) and isinstance(value, Mapping):
+        return value.keys() == read.keys() and all(is_read_back_whole(value[key], item) for key, item in read.items())
+    if kind is not type(read):
+        return bool(value == read) or _has_same_json(value, read)
+    if kind.__eq__ is object.__eq__:  # compared by identity
+        return value is read or is_read_back_whole(object.__getstate__(value), object.__getstate__(read))
+    return bool(value == read) or bool(value != value and read != read)  # both are no number
+
+
+def _are_read_back_whole(values: Collection[object], read: Collection[object]) -> bool:
+    return len(values) == len(read) and all(map(is_read_back_whole, values, read))
+
+
+def _has_state(kind: type) -> bool:
+    return is_pydantic_model(kind) or has_class_fields(kind)
+
+
+def _list_state(value: object) -> list[object]:
+    """Return what an object of a class with fields holds, written or not."""
+    kind: Hint = type(value)
+    if is_pydantic_model(kind):
+        others = [getattr(value, name, None) or {} for name in ("__pydantic_private__", "__pydantic_extra__")]
+        return [*(vars(value).get(name, NOTHING) for name in kind.model_fields), *others]
+    names = kind._fields if is_named_tuple(kind) else [item.name for item in _list_declared_fields(kind)]
+    return [getattr(value, name, NOTHING) for name in names]
+
+
+def _has_same_json(value: object, read: object) -> bool:
+    if type(read) not in SCALAR_TYPES and not isinstance(read, dict | list):
+        return False
+    try:
+        return to_json_bytes(encode(value)) == to_json_bytes(encode(read))
+    except Unencodable:
+        return False
