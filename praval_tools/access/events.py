@@ -57,11 +57,13 @@ class ToolRegistered(StateEvent, frozen=True, kw_only=True):
         tool: The tool.
         replaces: It took the place of another one.
         redeclares: Its owner and flags count where nobody changed those that were declared before.
+        is_other: It is not what was given away, as after a start: grants wait in a journal, and what widened ends.
     """
 
     tool: AnyTool
     replaces: bool = False
     redeclares: bool = False
+    is_other: bool = False
 
 
 class ToolUnregistered(StateEvent, frozen=True, kw_only=True):

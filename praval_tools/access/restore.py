@@ -9,7 +9,7 @@ from attrs import evolve
 from msgspec.structs import replace
 
 from praval_tools.access import events
-from praval_tools.access.drift import describe_drift
+from praval_tools.access.drift import describe_drift, take_snapshot
 from praval_tools.access.permissions import Grant, compile_bounds, takes_place_of
 from praval_tools.access.records import ToolRecord
 from praval_tools.access.state import AccessState, get_tool_origin
@@ -38,6 +38,12 @@ def restore_changes(state: AccessState, name: str) -> list[events.AnyStateEvent]
             restored.append(event)
             state = apply_event(state, event)
     return restored
+
+
+def is_other_version(record: ToolRecord, tool: AnyTool) -> bool:
+    """Tell whether *tool*, in the place of a registered one, would not get after a start what was given of that."""
+    drift = describe_drift(take_snapshot(record), replace(record, tool=tool, declared_metadata=tool.metadata))
+    return bool(drift) or get_tool_origin(tool) != get_tool_origin(record.tool)
 
 
 def _get_restoration_order(stored: events.StoredChange) -> tuple[bool, int, bool]:

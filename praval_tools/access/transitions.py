@@ -11,6 +11,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from praval_tools.access import events
+from praval_tools.access.drift import take_snapshot
 from praval_tools.access.permissions import Grant, get_terms_key, list_request_keys, takes_place_of
 from praval_tools.access.records import (
     MIN_PRUNE_SIZE,
@@ -72,15 +73,19 @@ def _apply_tool_registered(state: AccessState, event: events.ToolRegistered) -> 
     old = state.tools.get(tool.name)
     if old is None:
         return _add_tool(state, event)
-    meta, implementation = old.tool.metadata, old.tool.implementation
-    fields = {"owned_by": meta.owned_by, "shared": meta.shared, "private": meta.private, **dict(old.overrides)}
+    overrides, replaced = old.overrides, old.tool.implementation
+    fields = {name: getattr(old.tool.metadata, name) for name in ("owned_by", "shared", "private")}
     if event.redeclares and (declared := old.declared_metadata) is not None:
-        for name in ("owned_by", "shared", "private"):
-            if fields[name] == getattr(declared, name):
-                fields[name] = getattr(tool.metadata, name)
-    replaced = None if implementation is tool.implementation else implementation
-    record = replace(old, previous_implementation=replaced, declared_metadata=tool.metadata)
-    return _with_tool(state, record, tool.with_metadata(**fields))
+        unchanged = [name for name, value in fields.items() if value == getattr(declared, name)]
+        fields |= {name: getattr(tool.metadata, name) for name in unchanged}
+    if event.is_other:
+        state, overrides = _with_waiting_grants(state, tool.name), _find_overrides(state, tool)
+        fields["shared"] = fields["shared"] and tool.metadata.shared
+        if get_tool_origin(tool) != get_tool_origin(old.tool):
+            fields["owned_by"] = tool.metadata.owned_by
+    previous = None if replaced is tool.implementation else replaced
+    record = replace(old, overrides=overrides, previous_implementation=previous, declared_metadata=tool.metadata)
+    return _with_tool(state, record, tool.with_metadata(**{**fields, **dict(overrides)}))
 
 
 def _add_tool(state: AccessState, event: events.ToolRegistered) -> AccessState:
@@ -164,8 +169,13 @@ def _without_tool(state: AccessState, tool: AnyTool) -> AccessState:
 
 
 def _apply_tool_withdrawn(state: AccessState, event: events.ToolWithdrawn) -> AccessState:
-    record, agents = state.tools[event.tool], list(state.agents_by_tool.get(event.tool) or ())
-    live = [grant_id for agent in agents for grant_id in state.get_access(agent, event.tool).grants]
+    return _without_tool(_with_waiting_grants(state, event.tool), state.tools[event.tool].tool)
+
+
+def _with_waiting_grants(state: AccessState, tool: str) -> AccessState:
+    """Let the live grants of *tool*, which is about to go, wait in the journal; end those that it does not hold."""
+    agents = list(state.agents_by_tool.get(tool) or ())
+    live = [grant_id for agent in agents for grant_id in state.get_access(agent, tool).grants]
     unstored = [grant_id for grant_id in live if not state.grants[grant_id].stored]
     state = _end_grants(state, unstored, "the tool was unregistered")
     line = {other: state.grants[other] for one in live for other in (one, *state.list_narrowed_grants(one))}
@@ -174,8 +184,8 @@ def _apply_tool_withdrawn(state: AccessState, event: events.ToolWithdrawn) -> Ac
     for revision, held in enumerate(waiting, first):
         state = _apply_stored_change(without_grant(state, held.grant), make_waiting_grant(state, held, revision))
     for agent in agents:
-        state = with_access(state, agent, event.tool, replace(state.get_access(agent, event.tool), grants=()))
-    return _without_tool(state, record.tool)
+        state = with_access(state, agent, tool, replace(state.get_access(agent, tool), grants=()))
+    return state
 
 
 def _apply_ownership_transferred(state: AccessState, event: events.OwnershipTransferred) -> AccessState:
@@ -409,8 +419,10 @@ def _with_own_change(state: AccessState, event: events.ToolChange, kind: str) ->
     """Let a change that this process stored take the place of the older one of its kind."""
     if not event.id or event.stored:
         return state
-    tool, revision = event.tool, state.revision + 1
-    origin = get_tool_origin(state.tools[tool].tool)
+    tool, revision, record = event.tool, state.revision + 1, state.tools[event.tool]
+    origin = get_tool_origin(record.tool)
+    if isinstance(event, events.ToolShared):
+        event = replace(event, snapshot=take_snapshot(record))
     return _apply_stored_change(
         state, events.StoredChange(tool=tool, source=origin, kind=kind, key=tool, change=event, revision=revision)
     )

@@ -13,6 +13,7 @@ from praval_tools.access.commands import plan_agent_withdrawal, plan_withdrawal
 from praval_tools.access.grants import GrantRequest, plan_grant
 from praval_tools.access.permissions import Grant, GrantTerms
 from praval_tools.access.records import AgentProfile, Block
+from praval_tools.access.restore import is_other_version
 from praval_tools.access.state import AccessState, get_block_key, get_disabling_key
 from praval_tools.access.transitions import apply_events
 from praval_tools.clock import Clock
@@ -24,6 +25,7 @@ from praval_tools.config_loading.labels import find_label
 from praval_tools.errors import DuplicateAgentError, UnknownToolError
 from praval_tools.names import OPERATOR, check_agent_name, find_similar_names
 from praval_tools.tools.frames import get_current_person
+from praval_tools.tools.tool import AnyTool
 
 
 class AccessPlan:
@@ -154,15 +156,14 @@ class AccessPlan:
 
         Without a journal, what other files grant ends as well, and is made again once they are loaded again.
         """
-        grants = [record.grant for record in state.grants.values() if not record.end_reason]
-        unstored = {record.grant.id for record in state.grants.values() if not record.stored}
-        revoked = [
-            events.GrantRevoked(grant=grant.id, by=label, reason=reason)
-            for grant in grants
-            if grant.tool in tools and grant.by == OPERATOR and (label := find_label(grant.key))
-            if label in self._own or grant.id in unstored
-        ]
-        return [*revoked, *plan_withdrawal(state, tools, reason)]
+        return [*_plan_revocations(state, tools, self._own, reason), *plan_withdrawal(state, tools, reason)]
+
+    def plan_replacement(self, state: AccessState, tool: AnyTool) -> list[events.AnyStateEvent]:
+        """Plan that *tool* takes the place of the one of its name; another version gets what it would after a start."""
+        is_other = is_other_version(state.tools[tool.name], tool)
+        reason = "its configuration changed the tool"
+        ends = _plan_revocations(state, [tool.name], set(), reason) if is_other else ()
+        return [*ends, events.ToolRegistered(tool=tool, replaces=True, redeclares=True, is_other=is_other)]
 
     def _has_tool(self, state: AccessState, entry: Located[GrantConfig]) -> bool:
         """Tell whether the tool is there; if not, it is awaited, a problem of its own, or one of this entry."""
@@ -190,6 +191,18 @@ class AccessPlan:
                 self.doubts[key] = doubt
             return planned
         return []
+
+
+def _plan_revocations(
+    state: AccessState, tools: Collection[str], files: Set[str], reason: str
+) -> Iterator[events.AnyStateEvent]:
+    """Plan that what files grant of *tools* ends: what these *files* do, and what no journal holds."""
+    for record in state.grants.values():
+        grant, label = record.grant, find_label(record.grant.key)
+        if not label or grant.by != OPERATOR or grant.tool not in tools or record.end_reason:
+            continue
+        if label in files or not record.stored:
+            yield events.GrantRevoked(grant=grant.id, by=label, reason=reason)
 
 
 def _list_withdrawn_keys(state: AccessState) -> set[str]:

@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from weakref import ref
 
 from praval_tools.access import events
@@ -177,7 +178,7 @@ class ConfigurationChange:
         for name, (_, tool) in tools.items():
             if name in own:
                 if self._previous.tools[name][1] is not tool:
-                    changes.append(events.ToolRegistered(tool=tool, replaces=True, redeclares=True))
+                    self._store.commit(partial(self._access.plan_replacement, tool=tool))
             elif (holder := self._find_holder(name)) is not None:
                 self.problems.report(entries[name], str(_make_duplicate_error(holder, name)), "name")
             else:

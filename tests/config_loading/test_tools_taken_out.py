@@ -88,6 +88,78 @@ class TestOneProgram:
             assert may(registry, "ann", "s-say", text="hello")
 
 
+CHANGES: dict[str, dict[str, object]] = {
+    "function": {"function": "later"},
+    "risk": {"risk_level": "critical"},
+    "destructive": {"destructive": True},
+    "parameters": {"parameters_schema": {"type": "object", "properties": {"y": {"type": "number"}}}},
+}
+
+
+class TestChangedTools:
+    """A reload that makes another tool of one gives it what a start would."""
+
+    @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+    def test_what_was_given_at_run_time_waits(self, folder: Path, change: dict[str, object]) -> None:
+        """What was lent and shared, too; what the file grants is made, and what waits counts once the tool is back."""
+        grants = [{**GRANT, "delegable": True}]
+        arguments = {"y": 1} if "parameters_schema" in change else {"x": 1}
+        with ToolRegistry(journal="runs.db") as registry:
+            source = registry.configure_from(write("a.yml", tools=[TOOL], grants=grants))
+            registry.grant("t1", "bob", key="k", max_calls=5)
+            registry.grant("t1", "cat", by="ann", key="lent")
+            assert [True] * 3 == [may(registry, agent) for agent in ("ann", "bob", "cat")]
+            registry.share_tool("t1")
+            write("a.yml", tools=[{**TOOL, **change}], grants=grants)
+            source.refresh()
+            with ToolRegistry(journal="runs.db") as started:
+                started.configure_from("a.yml")
+                for program in (registry, started):
+                    allowed = [
+                        program.explain(agent, "t1", arguments).allowed for agent in ("ann", "bob", "cat", "eve")
+                    ]
+                    assert [True, False, False, False] == allowed
+                    assert 4 == sum("waits" in problem.message for problem in program.problems())
+            write("a.yml", tools=[TOOL], grants=grants)
+            source.refresh()
+            assert [True] * 4 == [may(registry, agent) for agent in ("ann", "bob", "cat", "eve")]
+            assert 4 == registry.uses_left(next(grant for grant in registry.grants() if grant.agent == "bob"))
+
+    @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+    def test_without_a_journal_it_ends(self, folder: Path, change: dict[str, object]) -> None:
+        """What the file grants is made again, what was done to take away stays, and what another file grants."""
+        tool = {**TOOL, "shared": True, "owned_by": "ops"}
+        with ToolRegistry() as registry:
+            source = registry.configure_from(write("a.yml", tools=[tool], grants=[GRANT]))
+            other = registry.configure_from(write("b.yml", grants=[{**GRANT, "agent": "eve"}]))
+            registry.grant("t1", "bob")
+            registry.unshare_tool("t1")
+            assert [True, True, True, False] == [may(registry, agent) for agent in ("ann", "bob", "eve", "cat")]
+            write("a.yml", tools=[{**tool, **change}], grants=[GRANT])
+            source.refresh()
+            other.refresh()
+            agents = {agent: registry.explain(agent, "t1").allowed for agent in ("ann", "bob", "eve", "cat")}
+            assert {"ann": True, "bob": False, "eve": True, "cat": False} == agents
+
+    @pytest.mark.parametrize("has_journal", [True, False])
+    @pytest.mark.parametrize(
+        "change", [{"description": "Add."}, {"requires_approval": True}, {"tags": ["n"]}, {"category": "n"}]
+    )
+    def test_what_a_start_would_give_it_stays(self, folder: Path, change: dict[str, object], has_journal: bool) -> None:
+        """Grants, with their counts, sharing and a new owner."""
+        with ToolRegistry(journal="runs.db" if has_journal else None) as registry:
+            source = registry.configure_from(write("a.yml", tools=[{**TOOL, "owned_by": "ops"}]))
+            grant = registry.grant("t1", "bob", max_calls=5)
+            registry.share_tool("t1")
+            registry.transfer_ownership("t1", "bank")
+            assert may(registry, "bob")
+            write("a.yml", tools=[{**TOOL, "owned_by": "ops", **change}])
+            source.refresh()
+            assert [grant.id] == [present.id for present in registry.grants()]
+            metadata = registry.state.tools["t1"].tool.metadata
+            assert ("bank", True) == (metadata.owned_by, metadata.shared)
+
+
 class TestWaitingGrants:
     """What waits in the journal waits for a tool of the same source."""
 
