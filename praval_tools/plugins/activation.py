@@ -181,7 +181,8 @@ class _Replacement(msgspec.Struct, frozen=True):
                 if holder not in own or holder != tool.name:
                     text = _describe_clash(self.plugin, tool.name, holder, state.tools[holder].tool)
                     raise self.plugin.make_error("clash", text)
-        self.commit(*(ToolRegistered(tool=tool, replaces=tool.name in state.tools) for tool in tools))
+        known = state.tools
+        self.commit(*(ToolRegistered(tool=tool, replaces=tool.name in known, redeclares=True) for tool in tools))
 
     def replace_policy(self, name: str, policy: AuthorizationHook | None) -> None:
         """Add the plugin's policy in the place of the one that it brought before."""
@@ -199,7 +200,8 @@ class _Replacement(msgspec.Struct, frozen=True):
             if profile.declared and not profile.retired and places.get(fresh.name) != profile.place:
                 error = DuplicateAgentError(fresh.name, profile.place or "an earlier place", fresh.place)
                 raise self.plugin.make_error("clash", str(error))
-            if profile.retired or fresh not in known:  # else the operator may have listed more for it
+            is_kept = profile.retired or fresh in known  # the operator retired it, or may have listed more for it
+            if fresh.name not in places or not is_kept:
                 self.commit(AgentDeclared(profile=fresh))
         for name in sorted(places.keys() - {profile.name for profile in agents}):
             self.commit(*plan_agent_withdrawal(self.state, name, places[name], f"{self.plugin} declares it no more"))
