@@ -33,8 +33,8 @@ from praval_tools.names import shorten_repr
 from praval_tools.runs.call_plans import CallPlan
 from praval_tools.runs.call_secrets import (
     find_arguments_error,
+    find_bound_secrets,
     find_judged_secrets,
-    find_received_secrets,
     find_shown_secrets,
     hide_class_messages,
 )
@@ -42,7 +42,6 @@ from praval_tools.schema.json_input import MalformedArgumentsError, parse_argume
 from praval_tools.schema.json_values import is_utf8_encodable
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import Decision
-from praval_tools.tools.implementation import BoundArguments, ToolImplementation
 from praval_tools.tools.value_codec import is_plain_json
 
 _MAX_ID_BYTES: Final = 1_200
@@ -170,6 +169,7 @@ class CallRecordBuilder(msgspec.Struct):
         principal: What is recorded of its principal, beside agent and chain.
         tool: The name of the tool, as it is written.
         agent: Who called, as it is written.
+        has_plain_arguments: Whether what the tool is about to get is JSON in which nothing is secret.
     """
 
     call: ToolCall
@@ -180,6 +180,7 @@ class CallRecordBuilder(msgspec.Struct):
     principal: str = ""
     tool: str = ""
     agent: str | None = None
+    has_plain_arguments: bool = False
 
     def __post_init__(self) -> None:
         name, agent = self.call.name, self.call.agent
@@ -204,9 +205,12 @@ class CallRecordBuilder(msgspec.Struct):
         """Replace the secrets of *arguments* in all later records of the call."""
         self.secrets = self.plan.redaction_plan.redact_arguments(arguments, self.secrets, is_validated=is_validated)[1]
 
-    def add_received_secrets(self, implementation: ToolImplementation, bound: BoundArguments) -> None:
-        """Replace the secrets of what the tool gets of its arguments, however it is spelled, in all later records."""
-        self.secrets = find_received_secrets(self.plan.redaction_plan, implementation, bound, self.secrets)
+    def add_bound_secrets(self, run: RunTool) -> None:
+        """Replace the secrets of what the tool is about to get, however it is spelled, in all later records."""
+        plan, bound = self.plan.redaction_plan, run.bound_arguments
+        self.has_plain_arguments = not plan.has_secret_parameters and _is_plain(self, bound.arguments)
+        if not self.has_plain_arguments:
+            self.secrets = find_bound_secrets(plan, run.tool.implementation, bound, self.secrets)
 
     def add_shown_secrets(self, progress: CallProgress) -> None:
         """Replace the secrets of arguments that an approver saw in all later records."""
@@ -286,7 +290,7 @@ def _encode_plain_record(body: _EventBody, attempt: int | None) -> Record | None
 def build_start_record(builder: CallRecordBuilder, run: RunTool, attempt: int | None) -> Record:
     """Return the record of a call whose tool is about to run."""
     arguments, repairs, call = run.bound_arguments.arguments, run.bound_arguments.repairs, builder.call
-    if builder.has_exact_names and not repairs and not call.reason and _is_plain(builder, arguments):
+    if builder.has_exact_names and not repairs and not call.reason and builder.has_plain_arguments:
         record = build_plain_start_record(builder, run, attempt)
         if record is not None:
             return record

@@ -14,18 +14,21 @@ from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.implementation import MISS, BoundArguments, ToolImplementation
 
 
-def find_received_secrets(
+def find_bound_secrets(
     plan: RedactionPlan, implementation: ToolImplementation, bound: BoundArguments, secrets: SecretMarkers
 ) -> SecretMarkers:
     """
-    Return *secrets* with those of the values that a tool gets: a type or class may spell them in another way.
+    Return *secrets* with those of arguments, as they were given and as the tool gets them.
+
+    A type or class may spell them in another way.
 
     Args:
         plan: What is secret in the call.
         implementation: The tool's.
         bound: Its arguments.
-        secrets: Those of the arguments as they were given.
+        secrets: Those that are known.
     """
+    secrets = plan.redact_arguments(bound.arguments, secrets)[1]
     if not secrets and not plan.has_secret_parameters:
         return secrets
     received = {name: value for name, value in bound.values.items() if value is not bound.arguments.get(name, MISS)}
@@ -51,8 +54,7 @@ def find_judged_secrets(plan: RedactionPlan, progress: CallProgress, secrets: Se
     if progress.judged_arguments is None:
         return secrets
     implementation, _, bound = progress.judged_arguments
-    secrets = plan.redact_arguments(bound.arguments, secrets)[1]
-    return find_received_secrets(plan, implementation, bound, secrets)
+    return find_bound_secrets(plan, implementation, bound, secrets)
 
 
 def find_arguments_error(result: ToolResult) -> ToolArgumentsError | None:

@@ -168,13 +168,9 @@ class Recorder:
         if not write_state.is_unrecorded:
             write_state.is_unrecorded = True
             self.runtime.unrecorded_calls.append(None)
-        builder, bound = write_state.builder, run.bound_arguments
-        if run.call.reason:  # may quote what the tool gets
-            builder.add_secrets(bound.arguments)
-            builder.add_received_secrets(run.tool.implementation, bound)
+        write_state.builder.add_bound_secrets(run)
         if not (yield from self._call_writer.write_start(write_state, run)):
             return None
-        builder.add_received_secrets(run.tool.implementation, bound)
         attempts_before = run.attempts
         write_state.last_execution, run.stored_grants = run, write_state.stored_grants
         if write_state.run is not None:  # where ids are those of entries, which no two calls share

@@ -313,6 +313,45 @@ def test_spans_quote_none(kind: str, end: str) -> None:
     assert spellings[0] not in written
 
 
+@each_kind
+def test_other_arguments_quote_none(kind: str) -> None:
+    """Broken promise: the start of a call had a marked UUID in lower case, which another argument quoted."""
+    exporter, telemetry = make_telemetry()
+    with ToolRegistry(journal="memory", telemetry=telemetry) as registry:
+        (hint, given, read), spellings = KINDS[kind], list[str]()
+
+        def take(value: Any, note: str = "") -> None:
+            """Take."""
+            spellings.append(read(value))
+
+        take.__annotations__ |= {"value": hint}
+        registry.tool(owned_by="ann")(take)
+        registry.execute(ToolCall("c", "take", {"value": given}, "ann"))
+        registry.execute(ToolCall("d", "take", {"value": given, "note": f"for {spellings[0]}"}, "ann"))
+        records, spans = read_journal(registry), read_spans(exporter)
+
+    for written in (records, spans):
+        assert "[secret " in written
+        assert spellings[0] not in written
+
+
+def test_other_arguments_quote_no_default_of_a_class() -> None:
+    class Login(BaseModel):
+        password: SecretStr = SecretStr("open-sesame")
+
+    with ToolRegistry(journal="memory") as registry:
+
+        def take(value: Any, note: str = "") -> None:
+            """Take."""
+
+        take.__annotations__ |= {"value": Login}
+        registry.tool(owned_by="ann")(take)
+        registry.execute(ToolCall("c", "take", {"value": {}, "note": "for open-sesame"}, "ann"))
+        written = read_journal(registry)
+
+    assert "for [secret " in written and "open-sesame" not in written
+
+
 @pytest.mark.parametrize("kind", REFUSED)
 def test_classes_that_refuse_values_quote_none(kind: str) -> None:
     """Broken promise: the journal had what the class of a parameter said of a marked UUID before it refused it."""

@@ -10,8 +10,8 @@ from praval_tools.journal.redaction.redactor import RedactionPlan
 from praval_tools.journal.redaction.secret_search import NO_SECRETS
 from praval_tools.runs.call_secrets import (
     find_arguments_error,
+    find_bound_secrets,
     find_judged_secrets,
-    find_received_secrets,
     find_shown_secrets,
     hide_class_messages,
 )
@@ -40,17 +40,17 @@ class CallContent:
         """Read the arguments with which the function is about to be entered, before it can change them."""
         self._run = run
         self._secrets = find_shown_secrets(self._plan, progress, self._secrets)
-        clean, self._secrets = self._plan.redact_arguments(run.bound_arguments.arguments, self._secrets)
-        self._secrets = find_received_secrets(self._plan, run.tool.implementation, run.bound_arguments, self._secrets)
-        self._arguments = self._write(clean)
+        bound = run.bound_arguments
+        self._secrets = find_bound_secrets(self._plan, run.tool.implementation, bound, self._secrets)
+        self._arguments = self._write(self._plan.redact_arguments(bound.arguments, self._secrets)[0])
 
     def read_call(self, progress: CallProgress) -> None:
         """Read the arguments as they were given, unless the function was entered with what they became."""
         if self._run is None:
+            self._secrets = find_judged_secrets(self._plan, progress, self._secrets)
             arguments = progress.call.arguments
             clean, self._secrets = self._plan.redact_arguments(arguments, self._secrets, is_validated=False)
             self._arguments = self._write(clean)
-            self._secrets = find_judged_secrets(self._plan, progress, self._secrets)
 
     def read_result(self, result: ToolResult) -> ToolResult:
         """Read the value or the error; return the result with the copy of the value that was read."""

@@ -95,8 +95,8 @@ class SecretMarkers:
         return f"<{format_count(len(self._markers), 'secret')}>"
 
     def __or__(self, other: SecretMarkers) -> SecretMarkers:
-        if not other:
-            return self
+        if self._markers.items() >= other._markers.items() and (self._whole_marker or not other._whole_marker):
+            return self  # with its index
         return SecretMarkers({**self._markers, **other._markers}, self._whole_marker or other._whole_marker)
 
     def get_marker(self, text: str) -> str | None:
