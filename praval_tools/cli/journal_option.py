@@ -12,14 +12,15 @@ from attrs import frozen
 
 from praval_tools import ToolRegistry
 from praval_tools.cli.app_option import find_app_spec, load_app_registry
-from praval_tools.cli.common import DEFAULT_JOURNAL, CommandError, UsageError, get_journal_option
+from praval_tools.cli.common import DEFAULT_JOURNAL, CommandError, UsageError, get_app_option, get_journal_option
 from praval_tools.cli.config_option import select_config
 from praval_tools.cli.output import print_note
 from praval_tools.cli.plugin_commands import ensure_plugins_loaded, has_plugins_as_program
 from praval_tools.errors import RegistryClosedError, ToolUsageError
-from praval_tools.journal import Journal, open_journal
-from praval_tools.journal.storage.open_store import get_store_name, is_database_url, parse_store_path
+from praval_tools.journal import Journal
+from praval_tools.journal.storage.open_store import get_store_name, is_database_url, open_store, parse_store_path
 from praval_tools.registry.registry import get_runtime
+from praval_tools.runs.registry_journal import make_call_plans
 
 MEMORY_JOURNAL_NAME = "memory"
 
@@ -190,23 +191,30 @@ def _detach_journal(registry: ToolRegistry) -> None:
         registry.journal = None
 
 
-def open_selected_journal(ctx: click.Context) -> Journal:
+def open_selected_journal(ctx: click.Context, *, knows_tools: bool = False) -> Journal:
     """
     Return the journal to read: that of `--journal`, else of the registry that `--app` names, else the default one.
+
+    Args:
+        ctx: Of the command.
+        knows_tools: It knows what the tools of that registry mark as secret.
 
     Raises:
         CommandError: There is none; the text names the fix.
         JournalFileError: The file is not a journal; it is left as it is.
     """
-    location = locate_journal(ctx)
+    location, registry, find_plan = locate_journal(ctx), None, None
     if not location.is_explicit and find_app_spec(ctx) is not None:
-        own = load_app_registry(ctx).journal
-        if own is not None and own.name == MEMORY_JOURNAL_NAME:
+        registry = load_app_registry(ctx)
+        if (own := registry.journal) is not None and own.name == MEMORY_JOURNAL_NAME:
             raise CommandError("The registry keeps its journal in memory, which ended. Name a file: --journal PATH.")
         if own is not None:
             return own
     if not location.exists:
         raise location.make_missing_error()
-    journal = open_journal(location.place)
-    ctx.call_on_close(journal.close)
-    return journal
+    store = open_store(location.place)
+    ctx.call_on_close(store.close)
+    if knows_tools and (registry is not None or get_app_option(ctx) is not None):
+        plans = make_call_plans(get_runtime(registry or load_app_registry(ctx)), store)
+        find_plan = plans.get_redaction_plan_by_name
+    return Journal(store, find_plan=find_plan)

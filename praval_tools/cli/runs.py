@@ -150,7 +150,7 @@ def resolve_command(
     if (result is not None) + (error is not None) + rerun != 1:
         raise click.UsageError("Give exactly one of --result JSON, --error TEXT, --rerun.", ctx)
     value = msgspec.UNSET if result is None else _parse_result(result)
-    journal = open_selected_journal(ctx)
+    journal = open_selected_journal(ctx, knows_tools=True)
     check_run_exists(journal, run)
     try:
         journal.resolve(run, call, result=value, error=error, rerun=rerun)

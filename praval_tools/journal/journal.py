@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, TypeAlias, Unpack
 
 import msgspec
 from msgspec.structs import replace
@@ -25,7 +25,8 @@ from praval_tools.journal.events import (
 )
 from praval_tools.journal.recorded_decisions import RecordedDecision
 from praval_tools.journal.redaction.marker_key import load_store_key
-from praval_tools.journal.redaction.redactor import Redactor
+from praval_tools.journal.redaction.redactor import RedactionPlan, Redactor
+from praval_tools.journal.redaction.secret_search import NO_SECRETS
 from praval_tools.journal.replay import Recording, ReplayEntry
 from praval_tools.journal.stats import UsageStats
 from praval_tools.journal.storage.open_store import open_store
@@ -33,6 +34,7 @@ from praval_tools.journal.storage.protocol import Item, Record, RecordFilters, R
 from praval_tools.misuse import explain_misuse
 from praval_tools.names import OPERATOR, shorten_repr, to_plain_text
 from praval_tools.schema.encode import encode
+from praval_tools.schema.spellings import read_marked_values
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.tools.call import Outcome
 from praval_tools.tools.frames import get_current_actor, refuse_others_than_operator
@@ -149,6 +151,24 @@ def build_recorded_call(run_id: str, entry: ReplayEntry) -> RecordedCall:
     return call
 
 
+EncodedResult: TypeAlias = "tuple[object, tuple[str, ...]]"
+"""A result as JSON, and which members of unions wrote it."""
+
+
+def encode_value(_: str, value: object) -> EncodedResult:
+    """
+    Return the result of a tool of which nothing is known.
+
+    Raises:
+        ToolUsageError: It has no JSON form.
+    """
+    try:
+        return encode(value), ()
+    except Unencodable as error:
+        text = f"The result cannot be recorded: {error.reason}. Pass one that JSON can hold."
+        raise ToolUsageError(text) from error
+
+
 @explain_misuse
 class Journal:
     """
@@ -156,12 +176,14 @@ class Journal:
 
     Args:
         store: Where the records are.
-        redactor: Hides secrets in what a person says of a call; None: one with the store's key.
         clock: Time and ids.
+        find_plan: Returns what is secret in the calls of a tool, by its name; None: names alone say it.
     """
 
-    def __init__(self, store: Store, redactor: Redactor | None = None, clock: Clock | None = None) -> None:
-        self._store, self._clock, self._redactor = store, clock or SystemClock(), redactor
+    def __init__(
+        self, store: Store, clock: Clock | None = None, find_plan: Callable[[str], RedactionPlan] | None = None
+    ) -> None:
+        self._store, self._clock, self._find_plan = store, clock or SystemClock(), find_plan
         self._opened_by = get_current_actor()
 
     @property
@@ -261,9 +283,20 @@ class Journal:
 
     def resolve_in_run(
         self, recording: Recording, call_id: str, *, result: Any = msgspec.UNSET, error: str | None = None,
-        rerun: bool = False, by: str = "operator", union_members: tuple[str, ...] = (),
+        rerun: bool = False, by: str = "operator", encode_result: Callable[[str, object], EncodedResult] = encode_value,
     ) -> None:  # fmt: skip
-        """Record what came of a call in doubt, in a run whose lease the caller holds; see `resolve`."""
+        """
+        Record what came of a call in doubt, in a run whose lease the caller holds; see `resolve`.
+
+        Args:
+            recording: What is recorded of the run.
+            call_id: The call.
+            result: What its tool would have returned.
+            error: What went wrong.
+            rerun: It may run again.
+            by: Who resolves it.
+            encode_result: Returns the result of a tool as JSON, and which members of unions wrote it.
+        """
         refuse_others_than_operator("resolve a call in doubt")
         entry, in_doubt = recording.entries.get(call_id), recording.list_in_doubt()
         if entry is None or entry not in in_doubt:
@@ -284,24 +317,25 @@ class Journal:
             event, attempt = CallRerun(**head), None
         else:
             outcome = Outcome.OK if error is None else Outcome.TOOL_ERROR
-            value = _encode_result(result) if error is None else None
+            value, union_members = encode_result(entry.tool, result) if error is None else (None, ())
             kind = None if error is None else "resolved"
             event = AgentToolResult(
                 **head, outcome=outcome, result=value, error=None if error is None else to_plain_text(error),
                 error_type=kind, attempts=0, union_members=union_members,
             )  # fmt: skip
             attempt = max(1, entry.attempts + 1)
-        event, _ = self._get_redactor().build_plan().redact_event(event)
+        plan = self._get_plan(entry.tool)
+        event, _ = plan.redact_event(event, plan.mark_secrets(read_marked_values(result), NO_SECRETS))
         record = build_record(event, attempt=attempt)
         (answer,) = self._store.append([Item((record,))])
         if answer.error is not None:
             raise answer.error
         recording.apply_record(record)
 
-    def _get_redactor(self) -> Redactor:
-        if self._redactor is None:
-            self._redactor = Redactor(key=load_store_key(self._store))
-        return self._redactor
+    def _get_plan(self, tool: str) -> RedactionPlan:
+        if self._find_plan is not None:
+            return self._find_plan(tool)
+        return Redactor(key=load_store_key(self._store)).build_plan()
 
     def close(self) -> None:
         """
@@ -330,11 +364,3 @@ def open_journal(where: str | Path) -> Journal:
         ToolUsageError: There is no such kind of store.
     """
     return Journal(open_store(where))
-
-
-def _encode_result(result: object) -> object:
-    try:
-        return encode(result)
-    except Unencodable as error:
-        text = f"The result cannot be recorded: {error.reason}. Pass one that JSON can hold."
-        raise ToolUsageError(text) from error

@@ -143,6 +143,10 @@ class CallPlans:
             )  # fmt: skip
         return plan
 
+    def get_redaction_plan_by_name(self, name: str) -> RedactionPlan:
+        """Return what is redacted in the calls of the tool of this name, if nothing is known of its arguments."""
+        return self.get_redaction_plan_of(ToolCall(None, name, {}))
+
     def get_redaction_plan_of(self, call: ToolCall) -> RedactionPlan:
         """
         Return what is redacted in *call*.

@@ -53,7 +53,6 @@ class RegistryJournal:
             lenient = errors == "continue"
             key = load_store_key(store)
             redactor = Redactor((*DEFAULT_SECRET_NAMES, *runtime.options.secrets), key=key)
-            self.journal = Journal(store, redactor, runtime.clock)
             self.recorder = Recorder(
                 runtime,
                 store,
@@ -62,6 +61,7 @@ class RegistryJournal:
                 durability=durability,  # type: ignore[arg-type]
                 lenient=lenient,
             )
+            self.journal = Journal(store, runtime.clock, self.recorder.plans.get_redaction_plan_by_name)
             self.state_store = JournalChangeStore(store, runtime.clock, lenient=lenient)
         except BaseException:
             self.close()
@@ -109,9 +109,10 @@ class RegistryJournal:
             self._store.close()
 
 
-def make_call_plans(runtime: Runtime) -> CallPlans:
-    """Return what is secret in the calls of a registry that has no journal."""
-    return CallPlans(runtime, Redactor((*DEFAULT_SECRET_NAMES, *runtime.options.secrets), key=load_key(None)))
+def make_call_plans(runtime: Runtime, store: Store | None = None) -> CallPlans:
+    """Return what is secret in the calls of a registry that has no journal; *store*: of one that is not its own."""
+    key = load_key(None) if store is None else load_store_key(store)
+    return CallPlans(runtime, Redactor((*DEFAULT_SECRET_NAMES, *runtime.options.secrets), key=key))
 
 
 class CallCounter:

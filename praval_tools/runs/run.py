@@ -13,7 +13,14 @@ from praval_tools.errors import ToolUsageError, UnusedCallsError
 from praval_tools.execution.context import resolve_actor
 from praval_tools.execution.deps import use_deps
 from praval_tools.execution.protocols import Dispatcher
-from praval_tools.journal.journal import Journal, RecordedCall, build_recorded_call, get_call_id
+from praval_tools.journal.journal import (
+    EncodedResult,
+    Journal,
+    RecordedCall,
+    build_recorded_call,
+    encode_value,
+    get_call_id,
+)
 from praval_tools.journal.replay import MATCH_MODES, MatchMode, Recording
 from praval_tools.misuse import explain_misuse
 from praval_tools.names import shorten_repr
@@ -144,28 +151,21 @@ class Run:
         actor = resolve_actor(None, "resolve a call in doubt")
         commands.require_operator(actor, "resolve a call in doubt")
         call_id = get_call_id(call_id, self.run_id)
-        members: tuple[str, ...] = ()
-        if result is not UNSET and error is None and not rerun:
-            result, members = self._encode_result(call_id, result)
         self._journal.resolve_in_run(
-            self._get_recording(), call_id, result=result, error=error, rerun=rerun, by=actor, union_members=members
-        )
+            self._get_recording(), call_id, result=result, error=error, rerun=rerun, by=actor,
+            encode_result=self._encode_result,
+        )  # fmt: skip
 
-    def _encode_result(self, call_id: str, value: object) -> tuple[object, tuple[str, ...]]:
+    def _encode_result(self, tool: str, value: object) -> EncodedResult:
         """
-        Return the result that the operator gives a call, as JSON if the tool is known, else unchanged.
-
-        Beside it, which members of unions wrote it.
+        Return the result that the operator gives a call, in the declared form if the tool is known.
 
         Raises:
             ToolUsageError: The tool could not have returned it.
         """
-        entry = self._get_recording().entries.get(call_id)
-        if entry is None or entry.status != "doubt":  # refused by `Journal.resolve_in_run`
-            return value, ()
-        record = self._recorder.runtime.access_store.state.find_tool_record(entry.tool)
+        record = self._recorder.runtime.access_store.state.find_tool_record(tool)
         if record is None or not record.tool.implementation.is_compilable:
-            return value, ()
+            return encode_value(tool, value)
         compiled = record.tool.implementation.compiled
         try:
             if is_plain_json(value):  # it stands for what the tool returns

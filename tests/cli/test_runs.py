@@ -8,11 +8,13 @@ import json
 import os
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 from cli_journal_rig import JOURNAL, WORK, fill_journal, list_calls_in_doubt, read_events, run_app
 from cli_rig import ENV, App, Run, app, run  # noqa: F401
 
+from praval_tools import ToolCall
 from praval_tools.journal import open_journal
 
 APPROVED = """
@@ -30,6 +32,22 @@ with registry.run("rent"):
     registry.execute(call)
     registry.approvals.answer("call-1", Allow(by="eve"))
     registry.execute(call)
+"""
+
+
+LOST = """
+from typing import Annotated
+from praval_tools import Secret, ToolInDoubtError, ToolRegistry
+
+def make_registry():
+    registry = ToolRegistry(journal=JOURNAL)
+
+    @registry.tool("find", owned_by="ann")
+    def find() -> Annotated[str, Secret]:
+        "Find it."
+        raise ToolInDoubtError("Nobody knows.")
+
+    return registry
 """
 
 
@@ -172,6 +190,27 @@ class TestRuns:
         paid = next(one for one in calls if one["tool_call_id"] == inner)
         assert paid["outcome"] == outcome
         assert (paid["result"] == "paid ANN") is ran
+
+    @pytest.mark.parametrize(("journal", "options"), [(None, JOURNAL), ("work.db", ()), ("work.db", JOURNAL)])
+    def test_a_result_with_secrets(
+        self, run: Run, app: App, monkeypatch: pytest.MonkeyPatch, journal: str | None, options: tuple[str, ...]
+    ) -> None:
+        """
+        What the tool of the app marks as secret is hidden in it, whichever way the journal is named.
+        """
+        name = app(LOST.replace("JOURNAL", repr(journal)))
+        monkeypatch.syspath_prepend(".")
+        with import_module(name).make_registry() as registry:
+            registry.journal = "work.db"
+            with registry.run("r"):
+                registry.execute(ToolCall("c", "find", {}, "ann"))
+        code, _, err = run(
+            "--app", f"{name}:make_registry", "runs", "resolve", "r", "c", "--result", '"open-sesame"', *options
+        )
+
+        assert (code, err) == (0, "")
+        (call,) = json.loads(run("runs", "show", "r", "--json", *JOURNAL)[1])["calls"]
+        assert call["result"].startswith("[secret ")
 
     def test_what_cannot_be_resolved(self, run: Run, app: App) -> None:
         """

@@ -8,9 +8,11 @@ import asyncio
 import os
 import socket
 import threading
+from dataclasses import make_dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+from uuid import UUID
 
 import pytest
 from journaled_rig import (
@@ -21,6 +23,7 @@ from journaled_rig import (
 from praval_tools import (
     Agent,
     Outcome,
+    Secret,
     ToolCall,
     ToolRegistry,
     ToolUsageError,
@@ -74,6 +77,24 @@ class TestTimeouts:
         rig.registry.drain()
         (late,) = rig.reopen().events(LateResult)
         assert (Outcome.TOOL_ERROR, "no rows") == (late.outcome, late.error)
+
+    def test_a_late_result_hides_what_its_class_marks(self, rig: JournaledRig) -> None:
+        """Broken promise: a marked field stood in it where no return hint named the class."""
+        Account = make_dataclass("Account", [("owner", str), ("pin", Annotated[str, Secret]), ("note", str)])
+
+        @rig.registry.tool("find", owned_by="ann", timeout=0.02)
+        def find(value: Annotated[UUID, Secret]) -> Any:
+            """Come late."""
+            rig.gate.wait(30)
+            return [Account("ann", "open-sesame", f"of {value}")]
+
+        assert Outcome.TIMEOUT is rig.call("find", {"value": "ABCDEFAB-CDEF-4BCD-ABCD-ABCDEFABCDEF"}).outcome
+        rig.gate.set()
+        rig.registry.drain()
+        (late,) = rig.reopen().events(LateResult)
+
+        assert "[secret " in late.result[0]["pin"]
+        assert not [text for text in ("open-sesame", "abcdefab-") if text in str(late)]
 
     def test_a_tool_that_swallows_cancellation(self, tmp_path: Path) -> None:
         """An async tool that answers its time-out by a value timed out, here as elsewhere, and has ended."""
