@@ -8,6 +8,8 @@ from collections.abc import Collection, Container, Iterator, Mapping, Set
 from datetime import datetime, timedelta
 from hashlib import sha256
 
+from msgspec.structs import replace
+
 from praval_tools.access import events
 from praval_tools.access.commands import plan_agent_withdrawal, plan_withdrawal
 from praval_tools.access.grants import GrantRequest, plan_grant
@@ -67,7 +69,9 @@ class AccessPlan:
                 continue
             self._new.agents[name] = profile
             if before is None or not old.retired:
-                yield events.AgentDeclared(profile=profile)
+                since = () if before is None else (tool for tool in old.tools if tool not in before.tools)
+                tools = tuple(dict.fromkeys((*profile.tools, *since)))
+                yield events.AgentDeclared(profile=replace(profile, tools=tools))
         for name in sorted(known.keys() - self._declarations.agents.keys()):
             yield from plan_agent_withdrawal(state, name, known[name].place, "not declared any more")
 

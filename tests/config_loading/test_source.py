@@ -53,11 +53,11 @@ class TestReload:
         """Grants stay, and owner and sharing follow the file."""
         registry, source = load(folder, text("a", "b"))
         registry.grant("a", "ann")
-        reload(folder, source, text("a", "b", a=", shared: true, owned_by: zoe, risk_level: high"))
+        reload(folder, source, text("a", "b", a=", shared: true, owned_by: zoe, category: sums"))
         metadata = registry.get_tool("a").metadata
 
-        assert (True, "zoe", "high") == (metadata.shared, metadata.owned_by, metadata.risk_level)
-        assert registry.explain("ann", "a").allowed
+        assert (True, "zoe", "sums") == (metadata.shared, metadata.owned_by, metadata.category)
+        assert ["ann"] == [grant.agent for grant in registry.grants()]
         assert ["a", "b"] == [tool.name for tool in registry]
 
     @pytest.mark.parametrize(
@@ -132,6 +132,24 @@ class TestChangesAtRunTime:
         assert ("ann", False, ("t",), ("t",)) == (a.owned_by, b.shared, a.tags, b.tags)
         assert not registry.agent("ann").tool_exists("b")
         assert registry.state.get_profile("eve").retired
+
+    def test_a_tool_that_an_agent_was_given_since_stays_on_its_list(self, folder: Path) -> None:
+        """Whatever else its entry lists by now; what the entry alone listed goes."""
+
+        def look(x: float) -> float:
+            """Look."""
+            return x
+
+        def write_agent(*tools: str) -> str:
+            return text(
+                "a", "b", more=f"agents: {{ann: {{tools: [{', '.join(tools)}], auto_discover_tools: false}}}}\n"
+            )
+
+        registry, source = load(folder, write_agent("a"))
+        registry.agent("ann").add_tool(look)
+        for tools in (["a", "b"], ["b"], ["b", "a"]):
+            reload(folder, source, write_agent(*tools))
+            assert {*tools, "look"} == set(registry.agent("ann").list_tools())
 
     def test_a_grant_follows_the_file(self, folder: Path) -> None:
         """One that is taken out ends, one whose terms change is another one, and one that comes back is new."""
