@@ -38,8 +38,8 @@ _LONG_KEY: Final = re.compile(r"""(?:^|[{,])[ \t]*+\[{0,2}+[ \t]*+(?:[\w"'-]++[ 
 _TOML_PLACE: Final = re.compile(r" \(at line (\d+), column \d+\)| \(at end of document\)")
 
 
-FileSignature = tuple[str, int, int, int]
-"""What tells the content of a file from any other: its path, its number, when it was changed, its size."""
+FileSignature = tuple[str, int, int, int, int]
+"""What tells a file from what it was: its path, its number, when its content and its state were changed, its size."""
 
 
 def read_signature(path: Path) -> FileSignature:
@@ -50,7 +50,7 @@ def read_signature(path: Path) -> FileSignature:
         OSError: There is none.
     """
     stat = path.stat()
-    return str(path), stat.st_ino, stat.st_mtime_ns, stat.st_size
+    return str(path), stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size
 
 
 @frozen(kw_only=True)

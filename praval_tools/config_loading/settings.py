@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import attrs
-from attrs import define, field
+from attrs import define, field, frozen
+from msgspec.structs import replace
 
-from praval_tools.config.system import JournalConfig
+from praval_tools.config.system import JournalConfig, StatsConfig
 from praval_tools.config_loading.declarations import Declarations, ProblemCollector
 from praval_tools.config_loading.functions import FunctionImportError, FunctionReference
 from praval_tools.errors import MissingExtraError, ToolUsageError
@@ -23,6 +24,41 @@ from praval_tools.registry.telemetry import TelemetryOptions, TracerFactory, mak
 _RUN_OPTIONS = ("warn_run_events", "max_run_events")
 
 
+@frozen
+class DeclaredSettings:
+    """
+    The settings that one configuration, or several, declare.
+
+    Args:
+        options: The options of the registry, by name.
+        limits: The limits, by whose calls of what they count.
+        handler: The approval handler; None: none is declared.
+        telemetry: The telemetry; None: none is declared.
+        stats: The statistics; None: nothing is declared of them.
+    """
+
+    options: Mapping[str, object] = field(factory=dict)
+    limits: Mapping[LimitKey, Limit] = field(factory=dict)
+    handler: ApprovalHandler | None = None
+    telemetry: TracerFactory | None = None
+    stats: StatsConfig | None = None
+
+
+def _join_settings(parts: Iterable[DeclaredSettings]) -> DeclaredSettings:
+    """Return what several configurations declare together: the narrower limit, and of all else what comes last."""
+    joined = DeclaredSettings()
+    for part in parts:
+        limits = {key: _narrow(limit, joined.limits.get(key)) for key, limit in part.limits.items()}
+        joined = DeclaredSettings(
+            {**joined.options, **part.options},
+            {**joined.limits, **limits},
+            joined.handler if part.handler is None else part.handler,
+            joined.telemetry if part.telemetry is None else part.telemetry,
+            joined.stats if part.stats is None else part.stats,
+        )
+    return joined
+
+
 @define
 class RegistrySettings:
     """
@@ -31,34 +67,53 @@ class RegistrySettings:
     Args:
         registry: The registry.
         base_options: Its options without a configuration.
-        base_handler: Its approval handler without one.
-        has_journal: Whether the journal of the configuration is to be that of the registry; not for a mere check.
-        limits: The limits that were set last.
-        handler: The approval handler that was set last.
-        telemetry: The telemetry that was set last.
-        base_telemetry: Its telemetry without a configuration.
+        declared: What each configuration declares, in the order in which they were loaded first.
+        in_force: What they declare together, as it was put into force last.
+        base_handler: The approval handler that one of a configuration took the place of.
+        base_telemetry: The telemetry, likewise.
     """
 
     registry: ToolRegistry
     base_options: RegistryOptions
-    base_handler: ApprovalHandler | None
-    has_journal: bool = True
-    limits: dict[LimitKey, Limit] = field(factory=dict)
-    handler: ApprovalHandler | None = None
-    telemetry: TracerFactory | None = None
-    base_telemetry: TracerFactory | None = field(init=False)
+    declared: dict[object, DeclaredSettings] = field(factory=dict)
+    in_force: DeclaredSettings = DeclaredSettings()
+    base_handler: ApprovalHandler | None = None
+    base_telemetry: TracerFactory | None = None
 
-    def __attrs_post_init__(self) -> None:
-        self.base_telemetry = self.registry.telemetry
+    @classmethod
+    def of(cls, registry: ToolRegistry) -> RegistrySettings:
+        """Return the settings of *registry*, which all its configurations share."""
+        runtime = get_runtime(registry)
+        with runtime.access_store.lock():
+            if runtime.settings is None:
+                runtime.settings = cls(registry, runtime.options)
+        settings: RegistrySettings = runtime.settings
+        return settings
 
-    def prepare(self, declarations: Declarations, before: Declarations, problems: ProblemCollector) -> SettingsChange:
-        """Return the change to what *declarations* say, with all that is wrong with it among *problems*."""
+    def prepare(
+        self, source: object, declarations: Declarations, before: Declarations, problems: ProblemCollector, *,
+        has_journal: bool,
+    ) -> SettingsChange:  # fmt: skip
+        """
+        Return the change to what *declarations* say, with all that is wrong with it among *problems*.
+
+        Args:
+            source: The configuration.
+            declarations: What it declares.
+            before: What it declared until now.
+            problems: Receives what is wrong.
+            has_journal: Whether the journal of the configuration is to be that of the registry; not for a mere check.
+        """
         handler = self._find_handler(declarations, problems)
-        self._check_journal(declarations, before, problems)
+        if has_journal:
+            self._check_journal(declarations, before, problems)
         self._check_stats_file(declarations, problems)
         telemetry = self._make_telemetry(declarations, problems)
-        options = self.base_options if problems.all else compute_options(self.base_options, declarations)
-        return SettingsChange(self, declarations, options, handler, telemetry)
+        entries = [] if problems.all else [entry.value for entry in declarations.limits]
+        limits = {(entry.agent, entry.tool): Limit(**attrs.asdict(entry)) for entry in entries}
+        options = {} if problems.all else _read_options(declarations)
+        stats = None if declarations.stats is None else declarations.stats.value
+        return SettingsChange(self, source, DeclaredSettings(options, limits, handler, telemetry, stats))
 
     def _find_handler(self, declarations: Declarations, problems: ProblemCollector) -> ApprovalHandler | None:
         entry = declarations.approvals
@@ -90,7 +145,7 @@ class RegistrySettings:
     def _check_journal(self, declarations: Declarations, before: Declarations, problems: ProblemCollector) -> None:
         """Report a journal that is not that of the registry, which it has from its beginning."""
         entry, journal = declarations.journal, self.registry.journal
-        if entry is None or not self.has_journal:
+        if entry is None:
             return
         is_changed = before.journal is not None and _get_fixed(before.journal.value) != _get_fixed(entry.value)
         if journal is None or is_changed or not _is_same_file(journal.name, entry.value.path):
@@ -119,21 +174,13 @@ class SettingsChange:
 
     Args:
         settings: The settings.
-        declarations: What is declared.
-        options: The new options.
-        handler: The new approval handler; None: none is declared.
-        telemetry: The new telemetry; None: none is declared.
+        source: The configuration that is loaded.
+        declared: What it declares now.
     """
 
-    def __init__(
-        self, settings: RegistrySettings, declarations: Declarations, options: RegistryOptions,
-        handler: ApprovalHandler | None, telemetry: TracerFactory | None,
-    ) -> None:  # fmt: skip
-        self._settings, self._registry = settings, settings.registry
-        self._runtime, self._declarations = get_runtime(settings.registry), declarations
-        self._options, self._handler, self._telemetry = options, handler, telemetry
-        entries = [entry.value for entry in declarations.limits]
-        self._limits = {(entry.agent, entry.tool): Limit(**attrs.asdict(entry)) for entry in entries}
+    def __init__(self, settings: RegistrySettings, source: object, declared: DeclaredSettings) -> None:
+        self._settings, self._source, self._declared = settings, source, declared
+        self._registry, self._runtime = settings.registry, get_runtime(settings.registry)
         self._undo: Callable[[], None] | None = None
 
     def enter(self) -> None:
@@ -142,19 +189,29 @@ class SettingsChange:
 
         Fast paths look again by themselves once the state is published.
         """
-        runtime, approvals = self._runtime, self._runtime.approvals
-        options, handler, limits = runtime.options, approvals.handler, self._registry.limits.all()
+        settings, runtime, approvals = self._settings, self._runtime, self._runtime.approvals
+        before, options, handler = settings.declared.get(self._source), runtime.options, approvals.handler
+        limits = self._registry.limits.all()
+        settings.declared[self._source] = self._declared
+        joined = _join_settings(settings.declared.values())
 
         def undo() -> None:
+            if before is None:
+                settings.declared.pop(self._source, None)
+            else:
+                settings.declared[self._source] = before
             self._set_options(options)
             approvals.handler = handler
-            runtime.limits.replace(self._limits, limits)
+            runtime.limits.replace(joined.limits, limits)
 
         self._undo = undo
-        self._set_options(self._options)
-        if self._handler is not None:
-            approvals.handler = self._handler
-        changed = [limit for key, limit in self._limits.items() if self._settings.limits.get(key) != limit]
+        self._set_options(replace(settings.base_options, **joined.options))
+        is_own = settings.in_force.handler is not None and approvals.handler is settings.in_force.handler
+        if joined.handler is not None and (is_own or self._declared.handler is not None):
+            if not is_own:
+                settings.base_handler = approvals.handler
+            approvals.handler = joined.handler
+        changed = [limit for key, limit in joined.limits.items() if settings.in_force.limits.get(key) != limit]
         present = {(limit.agent, limit.tool): limit for limit in limits}
         runtime.limits.replace((), [_narrow(limit, present.get((limit.agent, limit.tool))) for limit in changed])
 
@@ -165,23 +222,29 @@ class SettingsChange:
 
     def finish(self) -> None:
         """Set what widens or only counts, once the state is published: limits, no handler, statistics, telemetry."""
-        settings, limits = self._settings, self._registry.limits
-        present = limits.all()
-        gone = [key for key, limit in settings.limits.items() if key not in self._limits and limit in present]
-        changed = [limit for key, limit in self._limits.items() if settings.limits.get(key) != limit]
+        with self._runtime.access_store.lock():  # another configuration may be loaded at the same time
+            self._finish()
+
+    def _finish(self) -> None:
+        settings, registry = self._settings, self._registry
+        before, now = settings.in_force, _join_settings(settings.declared.values())
+        present = registry.limits.all()
+        gone = [key for key, limit in before.limits.items() if key not in now.limits and limit in present]
+        changed = [limit for key, limit in now.limits.items() if before.limits.get(key) != limit]
         if gone or changed:
             self._runtime.limits.replace(gone, changed)
             self._runtime.access_store.invalidate_snapshots()
         approvals = self._runtime.approvals
-        if self._handler is None and settings.handler is not None and approvals.handler is settings.handler:
+        if now.handler is None and before.handler is not None and approvals.handler is before.handler:
             approvals.handler = settings.base_handler
-        settings.limits, settings.handler = self._limits, self._handler
-        if self._telemetry is not settings.telemetry:
-            self._registry.telemetry = settings.base_telemetry if self._telemetry is None else self._telemetry
-            settings.telemetry = self._telemetry
-        if (entry := self._declarations.stats) is not None:
-            stats, path = self._registry.stats, entry.value.storage_path
-            stats.track_usage = entry.value.track_usage
+        if now.telemetry is not before.telemetry:
+            if before.telemetry is None:
+                settings.base_telemetry = registry.telemetry
+            registry.telemetry = settings.base_telemetry if now.telemetry is None else now.telemetry
+        settings.in_force = now
+        if now.stats is not None:
+            stats, path = registry.stats, now.stats.storage_path
+            stats.track_usage = now.stats.track_usage
             if path is not None and stats.storage_path != Path(path):
                 stats.storage_path = path
 
@@ -198,16 +261,15 @@ def _narrow(limit: Limit, present: Limit | None) -> Limit:
     return Limit(agent=limit.agent, tool=limit.tool, **numbers)
 
 
-def compute_options(base: RegistryOptions, declarations: Declarations) -> RegistryOptions:
-    """Return *base* with what `execution` and `journal` say."""
+def _read_options(declarations: Declarations) -> dict[str, object]:
+    """Return the options that `execution` and `journal` set."""
     options: dict[str, object] = {}
     if (execution := declarations.execution) is not None:
         options = attrs.asdict(execution.value)
         options["retries"] = options.pop("max_retries")
     if (journal := declarations.journal) is not None:
         options |= {name: getattr(journal.value, name) for name in _RUN_OPTIONS}
-    given = {name: value for name, value in options.items() if value is not None}
-    return RegistryOptions(**{name: getattr(base, name) for name in base.__struct_fields__} | given)
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _get_fixed(entry: JournalConfig) -> tuple[object, ...]:

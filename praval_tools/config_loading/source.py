@@ -110,8 +110,7 @@ class ConfigurationSource:
     ) -> None:
         self._registry, self._paths, self._runtime = registry, tuple(paths), get_runtime(registry)
         self._in_force, self._declarations = InForce(), Declarations()
-        base_handler = self._runtime.approvals.handler
-        self._settings = RegistrySettings(registry, self._runtime.options, base_handler, has_journal)
+        self._settings, self._has_journal = RegistrySettings.of(registry), has_journal
         self._plugins = ConfiguredPlugins(registry)
         self._make_lock()
         handle_forks(self, in_child=ConfigurationSource._make_lock)
@@ -285,7 +284,9 @@ class ConfigurationSource:
         name = self._name or self._build_name(reading.files)
         tools = build_tools(declarations, self._in_force, problems)
         services = read_services(self._registry, declarations, self._in_force.services, problems, connect=connect)
-        settings = self._settings.prepare(declarations, self._declarations, problems)
+        settings = self._settings.prepare(
+            self, declarations, self._declarations, problems, has_journal=self._has_journal
+        )
         awaits_plugins = bool(problems.all) and self._plugins.may_bring_tools(declarations)
         undo_plugins = None if problems.all else self._plugins.load(declarations)
         others = [source.in_force for source in _list_sources(self._registry) if source is not self]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from praval_tools.config.files import FileSignature, read_signature
-from praval_tools.errors import ConfigError, MissingExtraError, RegistryClosedError
+from praval_tools.errors import MissingExtraError, RegistryClosedError
 
 _STEP_MILLISECONDS: Final = 50
 _DEBOUNCE_MILLISECONDS: Final = 2_000
@@ -80,9 +80,7 @@ def watch_files(source: WatchableSource) -> Callable[[], None]:
                 source.refresh()
             except RegistryClosedError:
                 return
-            except ConfigError:  # it is among the problems of the registry, until the files are right
-                continue
-            except Exception:  # so is this: of a store, for one
+            except Exception:  # it is among the problems of the registry; the cause may be elsewhere than in the files
                 next_try = time.monotonic() + delay
 
     thread = threading.Thread(target=Context().run, args=(follow,), name=f"watch {source.name}", daemon=True)

@@ -141,6 +141,7 @@ class Runtime:
         self.tracer: CallTracer | None = None
         self.hooks = NO_HOOKS
         self.plugins: Any = None
+        self.settings: Any = None
         self.sources: dict[str, ToolSource] = {}
         self.dispatcher: Dispatcher
         self.declared_agents: MutableMapping[str, Any]

@@ -219,3 +219,27 @@ def test_a_load_that_the_files_do_not_fail_is_tried_again(folder: Path) -> None:
         store.fails = set()
         wait_until(lambda: [] == registry.grants())
         wait_until(lambda: [] == registry.problems())
+
+
+def test_what_another_file_was_in_the_way_of_is_tried_again(folder: Path) -> None:
+    """A tool that moves from one file to another, of which the second is saved first."""
+    Path("c.yml").write_text(write_text(OLD))
+    Path("d.yml").write_text("agents: {bob: {}}\n")
+    with ToolRegistry() as registry:
+        source = registry.configure_from("c.yml")
+        registry.configure_from("d.yml", watch=True)
+        Path("d.yml").write_text(write_text(OLD).replace("ann", "bob"))
+        wait_until(registry.problems)
+        Path("c.yml").write_text("agents: {ann: {}}\n")
+        source.refresh()
+
+        wait_until(lambda: list_names(registry) == OLD and [] == registry.problems())
+
+
+def test_a_file_whose_time_is_set_back(watched: ToolRegistry) -> None:
+    """Of the same length and the same time, as a program leaves it that restores times."""
+    before = os.stat("c.yml")
+    Path("c.yml").write_text(write_text(NEW))
+    os.utime("c.yml", ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    wait_until(lambda: list_names(watched) == NEW)
