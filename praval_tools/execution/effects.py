@@ -36,6 +36,7 @@ class RunTool(msgspec.Struct, eq=False):
     recorded run; elsewhere the key is computed where the tool asks for it. *fast_function*, where there is one, admits
     the call and runs it, in place of the steps here. *enter_elsewhere* runs the function of the admitted call in
     another process, and returns its value; *marked_values* are those that classes there mark as secret.
+    Where no class reads the value back, it *stays_json*.
     """
 
     runtime: Runtime
@@ -56,6 +57,7 @@ class RunTool(msgspec.Struct, eq=False):
     fast_function: Callable[[dict[str, Any], Frame], Any] | None = None
     enter_elsewhere: Callable[[], object] | None = None
     marked_values: tuple[object, ...] = ()
+    stays_json: bool = False
 
     def __post_init__(self) -> None:
         if self.frame is not None:

@@ -43,7 +43,7 @@ from praval_tools.execution.runtime import Runtime
 from praval_tools.names import get_plain_type, has_type
 from praval_tools.schema.encode import encode, to_json_bytes
 from praval_tools.schema.json_input import copy_containers, try_parse_simple
-from praval_tools.schema.json_values import SCALAR_TYPES, are_scalars
+from praval_tools.schema.json_values import SCALAR_TYPES, are_scalars, is_json
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult, to_plain_call
 from praval_tools.tools.compiled import Arguments
@@ -172,7 +172,7 @@ class Executor:
                 record = self.access_store.state.find_tool_record(path.name)
                 encode_json = _encode_to_bytes
                 if record is not None:
-                    encode_json = record.tool.implementation.compiled.encode_result_text
+                    encode_json = _with_json_kept(record.tool.implementation.compiled.encode_result_text)
             if get_plain_type(value) in SCALAR_TYPES:  # cannot run code of its own
                 return encode_json(value)
             principal = path.principal
@@ -373,6 +373,20 @@ def _bind_copied_arguments(run: CallRunner) -> CallRunner:
 
 def _encode_to_bytes(value: object) -> bytes:
     return to_json_bytes(encode(value))
+
+
+def _with_json_kept(encode_json: Callable[[object], bytes]) -> Callable[[object], bytes]:
+    """Return *encode_json* for results of which some are JSON that no class reads back: recorded, or of a process."""
+
+    def encode_or_keep(value: object) -> bytes:
+        try:
+            return encode_json(value)
+        except Unencodable:
+            if not is_json(value):
+                raise
+            return to_json_bytes(value)
+
+    return encode_or_keep
 
 
 def get_value(result: ToolResult) -> Any:

@@ -23,8 +23,10 @@ from praval_tools.runs import call_records
 from praval_tools.runs.approval_recording import ApprovalRecorder
 from praval_tools.runs.event_writer import CallSteps, CallWriteState, EventWriter, warn_of_lost_result
 from praval_tools.runs.recorded_results import build_replayed_result
+from praval_tools.schema.encode import encode
 from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.schema.spellings import read_marked_values
+from praval_tools.schema.union_members import NOT_READ_BACK
 from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.return_values import copy_complete
 from praval_tools.tools.value_codec import is_plain_json
@@ -274,6 +276,8 @@ def encode_run_value(run: RunTool, value: object) -> tuple[object, tuple[str, ..
     Raises:
         Unencodable: It has no JSON form; its own code may raise anything else.
     """
+    if run.stays_json:
+        return encode(value), NOT_READ_BACK
     compiled = run.tool.implementation.compiled
     if get_plain_type(value) in SCALAR_TYPES:
         return compiled.write_result(value)

@@ -260,35 +260,50 @@ def _make_model_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHo
         return _get_max_union_depth(hint.model_json_schema())
 
     def decode(value: object, _: object) -> Any:
-        import json
-
-        from pydantic import ValidationError
-
-        if decoders.reads_results:
-            value = _to_given_form(hint, value)
+        given = _to_given_form(hint, value) if decoders.reads_results else value
         try:
-            fits = compile_check()(value)
+            fits = compile_check()(given)
         except ValueError:  # it is not JSON
             fits = False
-        if not fits:  # pydantic takes more than it says, True for 1 among others
+        if not fits and not decoders.reads_results:  # pydantic takes more than it says, True for 1 among others
             raise Mismatch(f"does not fit the schema of {hint.__name__}")
-        if get_max_depth() < MAX_DEPTH and _get_object_depth(value) > get_max_depth():
+        if get_max_depth() < MAX_DEPTH and _get_object_depth(given) > get_max_depth():
             raise Mismatch(f"is nested more than {get_max_depth()} levels deep, and pydantic tries every union in it")
-        try:
-            try:
-                return hint.model_validate_json(json.dumps(value, allow_nan=False), strict=True)
-            except ValidationError:
-                text = json.dumps(_convert_integral_floats(value), allow_nan=False)
-                return hint.model_validate_json(text, strict=True)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            raise Mismatch(str(first["msg"]), *reversed(first["loc"])) from None
-        except (Mismatch, RecursionError):
-            raise
-        except Exception as error:  # the seam to validators
-            raise Mismatch(f"was refused by {hint.__name__}: {error or type(error).__name__}") from None
+        model = _validate_model(hint, given)
+        if not fits and not _is_written_as(model, value):
+            raise Mismatch(f"is not what {hint.__name__} writes")
+        return model
 
     return decode
+
+
+def _validate_model(hint: Hint, value: object) -> object:
+    import json
+
+    from pydantic import ValidationError
+
+    try:
+        try:
+            return hint.model_validate_json(json.dumps(value, allow_nan=False), strict=True)
+        except ValidationError:
+            text = json.dumps(_convert_integral_floats(value), allow_nan=False)
+            return hint.model_validate_json(text, strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise Mismatch(str(first["msg"]), *reversed(first["loc"])) from None
+    except (Mismatch, RecursionError):
+        raise
+    except Exception as error:  # the seam to validators
+        raise Mismatch(f"was refused by {hint.__name__}: {error or type(error).__name__}") from None
+
+
+def _is_written_as(model: object, value: object) -> bool:
+    """Tell whether a model writes itself as *value*, of whatever else its schema wants of arguments."""
+    kind: Hint = type(model)
+    try:
+        return to_canonical_json(kind.model_dump(model, mode="json", by_alias=True)) == to_canonical_json(value)
+    except Exception:  # the seam to serializers
+        return False
 
 
 def _to_given_form(hint: Hint, value: object) -> object:

@@ -139,6 +139,11 @@ def check_json(value: object) -> None:
         raise Mismatch(reason, *reversed(path))
 
 
+def is_json(value: object) -> bool:
+    """Tell whether *value* is made of JSON values only, as `check_json` does."""
+    return next(iter_json_problems(value, MAX_DEPTH - 1), None) is None
+
+
 # ── comparing and writing ────────────────────────────────────────────────────────────────────────
 
 

@@ -4,16 +4,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from typing import Any
 
 import engine_tools
 import pytest
-from engine_rig import Home, home  # noqa: F401
+from engine_rig import Home, home, make_registry  # noqa: F401
 from engine_tools import LOOSE, Order, Point
 
-from praval_tools import Content, Outcome, ToolCall, ToolRegistry
+from praval_tools import Content, Outcome, ToolCall, ToolRegistry, ToolResult
 
 VALUES: list[Any] = [None, "ä😀", 2**70, -1.5, [], {"a": [{}]}, {"praval:set": [1]}, "x" * 10**6]
 
@@ -86,6 +87,36 @@ class TestResults:
             assert (function(), type(function())) == (result.result, type(result.result))
         assert (Point(1, 2.5), Order) == (home.ann.call("give_point"), type(home.aexecute("give_order").result))
 
+    @pytest.mark.parametrize("name", ["give_event", "give_events"])
+    def test_may_hold_what_no_argument_may(self, home: Home, name: str) -> None:
+        """
+        Broken promise: a model with a time without a zone, a negative span or a flag came back as a dict, and was
+        recorded as an error where another process made it.
+        """
+        expected = getattr(engine_tools, name)()
+        results = execute_twice(home, name)
+        assert [(Outcome.OK, expected)] * len(results) == [(result.outcome, result.result) for result in results]
+
+    def test_that_no_class_reads_back_are_json(self, home: Home) -> None:
+        """Broken promise: what stays JSON out of another process was recorded as an error of a call that succeeded."""
+        first, *replayed = execute_twice(home, "give_price")
+        written = {"amount": "1.50 EUR"}
+        assert (Outcome.OK, written if home.is_remote else engine_tools.give_price()) == (first.outcome, first.result)
+        assert [(Outcome.OK, written)] * len(replayed) == [(result.outcome, result.result) for result in replayed]
+
+    @pytest.mark.parametrize("engine", ["inline", "process"])
+    def test_that_stay_json_are_handed_on(self, engine: str) -> None:
+        """Broken promise: as JSON text, and for a tool in another process, they were errors."""
+        written = {"amount": "1.50 EUR"}
+        with make_registry("process", "memory") as registry:
+            registry.tool("give_price", engine=engine, shared=True, replace=True)(engine_tools.give_price)
+            outer = ToolCall("1", "call_other", {"name": "give_price"}, "ann")
+            for _ in range(2):
+                with registry.run("r"):
+                    result = registry.execute(outer)
+                    text = registry.toolset("ann").call_json("give_price", "{}")
+                assert (written, written) == (result.result, json.loads(text))
+
     @pytest.mark.parametrize("kind", LOOSE)
     def test_without_a_hint_are_what_a_journal_gives_back(self, home: Home, kind: str) -> None:
         """JSON values come back as they are; others equal, or as a replay gives them where another process ran them."""
@@ -117,6 +148,18 @@ class TestResults:
     def test_media(self, home: Home) -> None:
         """A content block is one for models, wherever it was made."""
         assert "image/png" in home.execute("give_loose", kind="image").for_model()
+
+
+def execute_twice(home: Home, name: str) -> list[ToolResult]:
+    """Return the result of a call, and of its replay where it is recorded."""
+    if home.store == "none":
+        return [home.execute(name)]
+    results = []
+    for _ in range(2):
+        with home.registry.run(f"of {name}"):
+            results.append(home.registry.execute(ToolCall("1", name, {}, "ann")))
+    assert [False, True] == [result.replayed for result in results]
+    return results
 
 
 def replay(kind: str) -> object:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 import os
 import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from datetime import time as clock_time
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import attrs
-from pydantic import BaseModel, Field, RootModel
+from pydantic import BaseModel, Field, RootModel, SerializeAsAny, field_serializer
 
 from praval_tools import (
     Content,
@@ -103,8 +105,40 @@ class Unsteady(BaseModel):
         self.amount += os.getpid()
 
 
-class Login(BaseModel):
+class Rights(enum.IntFlag):
+    READ = 1
+    WRITE = 2
+
+
+class Event(BaseModel):
+    """Holds what no model may give as an argument."""
+
+    when: datetime = datetime(2026, 1, 2, 3, 4, 5)
+    at: clock_time = clock_time(1, 2, 3)
+    late: timedelta = timedelta(days=-1, seconds=3)
+    rights: Rights = Rights.READ | Rights.WRITE
+
+
+class Price(BaseModel):
+    """Writes itself in a way in which nobody can give it."""
+
+    amount: float
+
+    @field_serializer("amount")
+    def write_amount(self, amount: float) -> str:
+        """Write the amount with its currency."""
+        return f"{amount:.2f} EUR"
+
+
+class Owner(BaseModel):
     owner: str
+
+
+class Logins(BaseModel):
+    last: SerializeAsAny[Owner]
+
+
+class Login(Owner):
     pin: Annotated[str, Secret]
 
 
@@ -205,6 +239,31 @@ def give_marked_dict() -> dict[str, Any]:
 def give_wrong_type() -> dict[str, Any]:
     """Give another type than the hint says."""
     return Account("ann", PIN, OPENED)  # type: ignore[return-value]
+
+
+def give_submodel() -> Owner:
+    """Give a model with more fields than are declared."""
+    return Login(owner="ann", pin=PIN)
+
+
+def give_model_in_model() -> Logins:
+    """Give a model with one that writes more fields than are declared."""
+    return Logins(last=Login(owner="ann", pin=PIN))
+
+
+def give_event() -> Event:
+    """Give an event."""
+    return Event()
+
+
+def give_events() -> dict[str, list[Price | Event]]:
+    """Give events."""
+    return {"a": [Event()]}
+
+
+def give_price() -> Price:
+    """Give a price."""
+    return Price(amount=1.5)
 
 
 def generate_marked() -> Iterator[Any]:

@@ -10,7 +10,10 @@ from praval_tools.execution.engines.described_errors import describe_remote_erro
 from praval_tools.execution.engines.messages import DescribedResult
 from praval_tools.execution.failures import make_encoding_error
 from praval_tools.execution.runtime import Runtime
+from praval_tools.schema.json_values import is_json
 from praval_tools.schema.spellings import read_marked_values
+from praval_tools.schema.type_handler import Unencodable
+from praval_tools.schema.union_members import NOT_READ_BACK
 from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.function_address import get_function_address, import_function
@@ -33,7 +36,7 @@ def describe_result(result: ToolResult, runtime: Runtime) -> DescribedResult:
     written = WrittenValue()
     if result.outcome is Outcome.OK:
         try:
-            written = write_return_value(implementation, result.name, result.result)
+            written = _write_result(implementation, result)
         except (Exception, SystemExit) as error:  # what the tool returned may run code of its own
             made = make_encoding_error(result.name, error)
             result = replace(
@@ -49,6 +52,16 @@ def describe_result(result: ToolResult, runtime: Runtime) -> DescribedResult:
         exception=None if result.exception is None else describe_remote_error(result.name, result.exception),
         **written._asdict(),
     )  # fmt: skip
+
+
+def _write_result(implementation: ToolImplementation | None, result: ToolResult) -> WrittenValue:
+    """Return the value of a result as JSON; what was recorded, or came of a process, may be JSON and nothing else."""
+    try:
+        return write_return_value(implementation, result.name, result.result)
+    except Unencodable:
+        if not is_json(result.result):
+            raise
+        return WrittenValue(pack_value(result.result), NOT_READ_BACK)
 
 
 class WrittenValue(NamedTuple):

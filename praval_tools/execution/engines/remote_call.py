@@ -144,6 +144,7 @@ def read_function_end(run: RunTool, message: FunctionEnded) -> object:
         with activate_tool_frame(tool.name):  # classes of its return hint may run code of their own
             return tool.implementation.compiled.decode_result(value, message.union_members)
     except Mismatch:  # its classes make another value of it: stays JSON, as a recorded one does
+        run.stays_json = True
         return value
 
 
