@@ -136,6 +136,7 @@ class Approvals:
         answer = check_answer(answer)
         with self._lock:
             request = find_entry(self._list_entries(), tool_call_id, is_waiting=True).request
+            answer = _drop_equal_arguments(request, answer)
             local = self._find_local(request)
             if local is None and self.store is not None and self.store.record_answer(request, answer):
                 return
@@ -275,7 +276,7 @@ class Approvals:
         if self._clock.now() >= request.expires:
             return Deny("the answer came too late")
         try:
-            return check_answer(answer)
+            return _drop_equal_arguments(request, check_answer(answer))
         except ToolUsageError as error:
             return Deny(f"the handler's answer does not count: {error}")
 
@@ -356,3 +357,14 @@ def find_entry(entries: Sequence[ApprovalEntry], name: str, *, is_waiting: bool 
 def _describe_request(request: ApprovalRequest) -> str:
     run = "" if request.run_id is None else f" in run {request.run_id!r}"
     return f"{request.id} ({request.agent or OPERATOR} calls {request.tool!r}{run})"
+
+
+def _drop_equal_arguments(request: ApprovalRequest, answer: ApprovalAnswer) -> ApprovalAnswer:
+    """Return *answer* without arguments that are those of the request: they are no edit, which might be repaired."""
+    if isinstance(answer, Deny) or answer.arguments is None:
+        return answer
+    try:
+        is_equal = write_exactly(answer.arguments) == write_exactly(request.arguments)
+    except (TypeError, ValueError, RecursionError):  # no JSON: reported where it is bound
+        return answer
+    return msgspec.structs.replace(answer, arguments=None) if is_equal else answer

@@ -28,6 +28,9 @@ from praval_tools.tools.content import Content
 from praval_tools.tools.source import Source
 from praval_tools.tools.tool import AnyTool, Tool
 
+_BLOCK_MEMBERS: Final = frozenset(
+    ("type", "text", "base64", "mime_type", "id", "index", "annotations", "extras")
+)  # fmt: skip
 _CALL_ID: Final = "registry"
 
 
@@ -216,8 +219,8 @@ def _read_value(tool: BaseTool, answer: object) -> object:
 
 
 def _read_block(block: object) -> Content | None:
-    """Return a content block of LangChain; None where it is something else."""
-    if not isinstance(block, dict):
+    """Return a content block of LangChain; None where it is something else, such as a row of a table."""
+    if not isinstance(block, dict) or not block.keys() <= _BLOCK_MEMBERS:
         return None
     text, data, mime_type = block.get("text"), block.get("base64"), block.get("mime_type")
     if block.get("type") == "text" and isinstance(text, str):

@@ -20,6 +20,7 @@ from praval_tools import (
     NotOwnerError,
     Outcome,
     ToolApprovalError,
+    Tool,
     ToolCall,
     ToolRegistry,
     ToolResult,
@@ -117,6 +118,18 @@ class TestHandler:
         registry.add_policy(lambda agent, tool, arguments: "too much" if arguments["amount"] > 5 else None)
         assert Outcome.FORBIDDEN is execute(call(name)).outcome
         assert [("bob", 3)] == ran
+
+    def test_sends_the_arguments_back(
+        self, registry: ToolRegistry, execute: Execute, ran: list[Any], name: str
+    ) -> None:
+        """What is approved as it was shown is no edit, and nothing of it is repaired."""
+        schema = {"type": "object", "properties": {"size": {"type": "integer", "default": "007"}}}
+        tool = Tool("draw", "Draw.", schema, lambda **given: ran.append(given), owned_by="ann", requires_approval=True)
+        registry.register_tool(tool)
+        registry.set_approval_handler(lambda request: Allow(dict(request.arguments)))
+
+        assert Outcome.OK is execute(ToolCall("c", "draw", {}, "ann")).outcome
+        assert [{"size": "007"}] == ran
 
     def test_a_revocation_while_it_thinks(
         self, registry: ToolRegistry, execute: Execute, ran: list[Any], name: str

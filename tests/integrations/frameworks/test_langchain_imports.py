@@ -209,6 +209,18 @@ class TestImportedTools:
         import_tools(registry, [draw], owned_by="clerk")
         assert [Content.of_text("a dot"), Content.image(b"png", "image/png")] == call(registry, "draw")
 
+    def test_return_rows_that_look_like_content(self, registry: ToolRegistry) -> None:
+        """Broken promise: what else stood in a row of a type `text` was lost."""
+        rows = [{"type": "text", "text": "hello", "row": 1}, {"type": "text", "text": "bye", "row": 2}]
+
+        @tool
+        def read() -> list[dict[str, Any]]:
+            """Read."""
+            return rows
+
+        import_tools(registry, [read], owned_by="clerk")
+        assert rows == call(registry, "read")
+
     def test_may_not_command_graphs(self, registry: ToolRegistry) -> None:
         """What only a graph could carry out is an error, not a success."""
 
