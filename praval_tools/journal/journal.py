@@ -26,7 +26,6 @@ from praval_tools.journal.events import (
 from praval_tools.journal.recorded_decisions import RecordedDecision
 from praval_tools.journal.redaction.marker_key import load_store_key
 from praval_tools.journal.redaction.redactor import RedactionPlan, Redactor
-from praval_tools.journal.redaction.secret_search import NO_SECRETS
 from praval_tools.journal.replay import Recording, ReplayEntry
 from praval_tools.journal.stats import UsageStats
 from praval_tools.journal.storage.open_store import open_store
@@ -325,7 +324,7 @@ class Journal:
             )  # fmt: skip
             attempt = max(1, entry.attempts + 1)
         plan = self._get_plan(entry.tool)
-        event, _ = plan.redact_event(event, plan.mark_secrets(read_marked_values(result), NO_SECRETS))
+        event, _ = plan.redact_event(event, plan.mark_secrets(read_marked_values(result), entry.secrets))
         record = build_record(event, attempt=attempt)
         (answer,) = self._store.append([Item((record,))])
         if answer.error is not None:

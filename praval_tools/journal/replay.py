@@ -161,7 +161,7 @@ class ReplayEntry(msgspec.Struct, eq=False):
     release_future: Future[None] | None = None
     awaited_entries: tuple[ReplayEntry, ...] = ()
     secrets: SecretMarkers = NO_SECRETS
-    """Those of its arguments and of what classes mark in its result, where it ran here."""
+    """Those of its arguments and of what classes mark in its result, where it was made here."""
 
     @property
     def members(self) -> tuple[str, ...]:

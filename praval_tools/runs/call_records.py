@@ -34,6 +34,7 @@ from praval_tools.runs.call_plans import CallPlan
 from praval_tools.runs.call_secrets import (
     find_arguments_error,
     find_bound_secrets,
+    find_given_secrets,
     find_judged_secrets,
     find_shown_secrets,
     hide_class_messages,
@@ -205,6 +206,11 @@ class CallRecordBuilder(msgspec.Struct):
         """Replace the secrets of *arguments* in all later records of the call."""
         self.secrets = self.plan.redaction_plan.redact_arguments(arguments, self.secrets, is_validated=is_validated)[1]
 
+    def add_given_secrets(self) -> None:
+        """Replace the secrets of arguments that no tool gets, however its types spell them, in all later records."""
+        arguments = parse_call_arguments(self.call.arguments)
+        self.secrets = find_given_secrets(self.plan.redaction_plan, self.plan.tool, arguments, self.secrets)
+
     def add_bound_secrets(self, run: RunTool) -> None:
         """Replace the secrets of what the tool is about to get, however it is spelled, in all later records."""
         plan, bound = self.plan.redaction_plan, run.bound_arguments
@@ -359,6 +365,7 @@ def build_end_record(
 
 def build_refusal_record(builder: CallRecordBuilder, result: ToolResult, attempt: int | None) -> Record:
     """Return the record of a call that ended before its tool started."""
+    builder.add_given_secrets()
     error = builder.find_arguments_error(result)
     return builder.build_record(CallRefused(
         **builder.build_common_fields(), **builder.digest_fields, outcome=result.outcome,

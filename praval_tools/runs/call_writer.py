@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Final
 
 from msgspec.structs import replace
@@ -190,17 +191,18 @@ class CallWriter:
 
         def submit_late_result() -> None:
             value: object = None
+            late_state = replace(write_state, builder=copy(write_state.builder))  # the time-out may be written just now
             error: BaseException | None = job.error
             if error is None:
                 try:
-                    value, _, _ = _encode_value(write_state, run, replace(result, result=job.value))
+                    value, _, _ = _encode_value(late_state, run, replace(result, result=job.value))
                 except (Exception, SystemExit) as encoding_error:  # the result may run code of its own
                     error = encoding_error
             text, type_name = None, None
             if error is not None:
                 with activate_frame(make_frame(run.frame[SCOPE])):
                     text, type_name = describe_error(error), get_error_type_name(run.tool.name, error)
-            record = call_records.build_late_result_record(write_state.builder, value, text, type_name)
+            record = call_records.build_late_result_record(late_state.builder, value, text, type_name)
             self._event_writer.submit(Item((record,)))
 
         self._runtime.unrecorded_calls.append(None)
@@ -246,8 +248,6 @@ def _encode_value(
     """Return the value of *result* as JSON, which members of unions wrote it, and the result with what was read."""
     builder = write_state.builder
     result, builder.secrets = read_run_value(run, result, builder.plan.redaction_plan, builder.secrets)
-    if write_state.entry is not None:
-        write_state.entry.secrets = builder.secrets
     return *encode_run_value(run, result.result), result
 
 

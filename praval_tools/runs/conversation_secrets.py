@@ -12,6 +12,7 @@ from praval_tools.journal.redaction.redactor import Redactor, parse_nested_json
 from praval_tools.journal.redaction.secret_search import NO_SECRETS, SecretMarkers, iter_secret_texts
 from praval_tools.runs.call_plans import CallPlans
 from praval_tools.runs.call_records import parse_call_arguments
+from praval_tools.runs.call_secrets import find_given_secrets
 from praval_tools.schema.spellings import read_marked_values, read_spellings
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.frames import activate_tool_frame
@@ -86,18 +87,19 @@ class ConversationSecrets:
         arguments = parse_call_arguments(given)
         plan = self._plans.get_redaction_plan_of(call)
         clean, found = plan.redact_arguments(arguments, is_validated=False)
-        self._secrets |= found
+        self._secrets = find_given_secrets(plan, self._plans.find_tool(call), arguments, self._secrets | found)
         return _are_searchable(arguments, clean, found)
 
     def add_result(self, call: ToolCall, result: ToolResult, secrets: SecretMarkers) -> None:
         """
         Take note of the secrets in the result of a call, as its tool returned it, and as the model is shown it.
 
-        *secrets* are those that its record does not show: an object may have been one in another process alone.
+        *secrets* are those that its record does not show: of its arguments, as its tool got them, and of an object that
+        was one in another process alone.
         """
+        self._secrets |= secrets
         if not result.success:
             return
-        self._secrets |= secrets
         plan = self._plans.get_redaction_plan_of(call)
         with suppress(Exception), activate_tool_frame(result.name):  # classes of results have code of their own
             self._secrets = plan.mark_secrets(read_marked_values(result.result), self._secrets)

@@ -104,12 +104,15 @@ class Recorder:
             )  # fmt: skip
             builder = CallRecordBuilder(call, plan, self.runtime.clock, query, principal=query.principal)
             write_state = CallWriteState(builder, run, entry, initial_status=status_before)
-            if status_before == "doubt" and (plan.tool is None or plan.tool.metadata.idempotent is not True):
-                in_doubt = build_in_doubt_result(entry, call)
-                result: ToolResult = yield from self._call_writer.write_refusal(write_state, in_doubt)
-            else:
-                write_state.start_written = entry.attempts >= INTENT
-                result = yield from self._run_and_record(progress, steps, plan, write_state)
+            try:
+                if status_before == "doubt" and (plan.tool is None or plan.tool.metadata.idempotent is not True):
+                    in_doubt = build_in_doubt_result(entry, call)
+                    result: ToolResult = yield from self._call_writer.write_refusal(write_state, in_doubt)
+                else:
+                    write_state.start_written = entry.attempts >= INTENT
+                    result = yield from self._run_and_record(progress, steps, plan, write_state)
+            finally:
+                entry.secrets = builder.secrets
             if can_match_again(status_before, entry.status):
                 run.recording.release_match(entry)
             return result if result_id == entry.call_id else replace(result, tool_call_id=result_id)

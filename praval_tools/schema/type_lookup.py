@@ -14,7 +14,16 @@ from weakref import WeakSet
 
 from praval_tools.lazy_import import load
 from praval_tools.schema.type_handler import TypeHandler
-from praval_tools.schema.type_hints import Hint, format_hint, get_origin, is_class, is_path_type, is_union, unwrap_hint
+from praval_tools.schema.type_hints import (
+    Hint,
+    format_hint,
+    get_origin,
+    has_secret_mark,
+    is_class,
+    is_path_type,
+    is_union,
+    unwrap_hint,
+)
 
 
 def get_constrainable_types(hint: Hint) -> frozenset[str]:
@@ -80,6 +89,21 @@ def has_only_builtin_types(hint: Hint) -> bool:
     if origin is Literal:
         return not any(isinstance(value, Enum) for value in hint.__args__)
     return origin is not Annotated and all(map(has_only_builtin_types, getattr(hint, "__args__", ())))
+
+
+_BUILTIN_MODULES: Final = frozenset(("builtins", "collections", "collections.abc"))
+
+
+def has_only_marked_builtin_types(hint: Hint) -> bool:
+    """Tell whether *hint* is made of Python's own types only, any of which may be marked as secret, or described."""
+    origin = get_origin(hint)
+    if origin is None or origin is Literal:
+        return has_only_builtin_types(hint)
+    if origin is Annotated:
+        has_marks_only = all(type(mark) is str or has_secret_mark((mark,)) for mark in hint.__metadata__)
+        return has_marks_only and has_only_marked_builtin_types(hint.__origin__)
+    is_builtin = is_union(hint) or origin.__module__ in _BUILTIN_MODULES
+    return is_builtin and all(map(has_only_marked_builtin_types, hint.__args__))
 
 
 def _is_builtin_hint(hint: Hint) -> bool:

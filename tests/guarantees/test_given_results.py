@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
+from uuid import UUID
 
 import pytest
 
@@ -71,6 +72,27 @@ def test_hide_what_the_tool_marks_where_a_person_gives_them(
         recorded = str(read_result(registry))
 
     assert "[secret " in recorded and SECRET not in recorded
+
+
+def test_hide_the_secrets_of_the_call() -> None:
+    """Broken promise: they stood in a result or error that quoted them, where the call had been made here."""
+    given = "ABCDEFAB-CDEF-4BCD-ABCD-ABCDEFABCDEF"
+    with ToolRegistry(journal="memory") as registry:
+
+        @registry.tool("pay", owned_by="ann")
+        def pay(account: Annotated[UUID, Secret]) -> str:
+            """Pay."""
+            raise ToolInDoubtError("Nobody knows.")
+
+        with registry.run("r") as run:
+            for name in ("first", "second"):
+                registry.execute(ToolCall(name, "pay", {"account": given}, "ann"))
+            run.resolve("first", result=f"paid from {given.lower()}")
+            run.resolve("second", error=f"not paid from {given}")
+        written = "\n".join(map(str, registry.journal.events())) if registry.journal else ""
+
+    assert "'paid from [secret " in written and "'not paid from [secret " in written
+    assert given not in written and given.lower() not in written
 
 
 def test_hide_what_classes_mark_where_the_tool_is_gone() -> None:

@@ -352,6 +352,31 @@ def test_other_arguments_quote_no_default_of_a_class() -> None:
     assert "for [secret " in written and "open-sesame" not in written
 
 
+@pytest.mark.parametrize("kind", ["uuid", "path", "moment", "span of time", "time of day", "list"])
+@pytest.mark.parametrize(
+    "more", [{"agent": "bob"}, {"arguments": {"count": "many"}}, {"arguments": {"unknown": 1}}], ids=str
+)
+def test_refused_calls_quote_none(kind: str, more: dict[str, Any]) -> None:
+    """Broken promise: a refused call was recorded with a marked UUID in lower case, which another argument quoted."""
+    exporter, telemetry = make_telemetry()
+    with ToolRegistry(journal="memory", telemetry=telemetry) as registry:
+        (hint, given, read), spellings = KINDS[kind], list[str]()
+
+        def take(value: Any, note: str = "", count: int = 0) -> None:
+            """Take."""
+            spellings.append(read(value))
+
+        take.__annotations__ |= {"value": hint}
+        registry.tool(owned_by="ann")(take)
+        registry.execute(ToolCall("c", "take", {"value": given}, "ann"))
+        arguments = {"value": given, "note": f"for {spellings[0]}", **more.get("arguments", {})}
+        refused = registry.execute(ToolCall("d", "take", arguments, more.get("agent", "ann"), reason=spellings[0]))
+        records, spans = read_journal(registry), read_spans(exporter)
+
+    assert not refused.success and "for [secret " in records and "for [secret " in spans
+    assert spellings[0] not in records and spellings[0] not in spans
+
+
 @pytest.mark.parametrize("kind", REFUSED)
 def test_classes_that_refuse_values_quote_none(kind: str) -> None:
     """Broken promise: the journal had what the class of a parameter said of a marked UUID before it refused it."""

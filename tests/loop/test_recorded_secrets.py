@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, make_dataclass
 from datetime import UTC, datetime, time, timedelta
 from typing import Annotated, Any
+from uuid import UUID
 
 import pytest
+from pydantic import BaseModel, SecretStr
 
 from praval_tools import Secret, ToolCall, ToolRegistry, ToolUsageError
 from praval_tools.formats import FORMATS, Format, assistant_message, result_messages
 from praval_tools.formats.past_messages import read_past_calls, read_past_results
-from praval_tools.loop import ToolLoop
+from praval_tools.loop import ModelReply, ToolLoop
 from praval_tools.testing import fake_model
 from praval_tools.tools.call import Outcome, ToolResult
 
@@ -316,6 +318,58 @@ class TestPastMessages:
         for message in (part, {"role": "user", "content": [part], "parts": [part], "tool_calls": part}):
             assert [] == read_past_calls(FORMATS[api_format], message, lambda _: None)
             assert [] == list(read_past_results(message))
+
+
+class Login(BaseModel):
+    """Has a secret that nobody gives."""
+
+    user: str
+    password: SecretStr = SecretStr("open-sesame")
+
+
+LOWER_ID = "abcdefab-cdef-4bcd-abcd-abcdefabcdef"
+RECEIVED: dict[str, tuple[Any, Any, str, Callable[[Any], str]]] = {
+    "type": (Annotated[UUID, Secret], LOWER_ID.upper(), LOWER_ID, str),
+    "default of a class": (Login, {"user": "ann"}, "open-sesame", lambda value: value.password.get_secret_value()),
+}
+
+
+class TestSecretsAsToolsGetThem:
+    def declare(self, registry: ToolRegistry, kind: str, *, fails: bool = False) -> None:
+        """Declare a tool that quotes what it gets."""
+        hint, _, _, read = RECEIVED[kind]
+
+        def look(value: Any) -> str:
+            """Look."""
+            if fails:
+                raise ValueError(f"no account {read(value)}")
+            return f"account {read(value)} has 5"
+
+        look.__annotations__ |= {"value": hint}
+        registry.tool("look", shared=True)(look)
+
+    @pytest.mark.parametrize("kind", RECEIVED)
+    @pytest.mark.parametrize("fails", [False, True], ids=["result", "error"])
+    def test_are_hidden_in_later_replies(self, kind: str, *, fails: bool, registry: ToolRegistry) -> None:
+        """Broken promise: a model quoted a marked UUID as it was shown it, in other letters than it had given it."""
+        self.declare(registry, kind, fails=fails)
+        _, given, spelling, _ = RECEIVED[kind]
+        model = fake_model(("look", {"value": given}), lambda request: str(request.messages[-1]["content"]))
+        result = ToolLoop(registry.agent("ann"), model).run("Go.", "r")
+
+        assert spelling in result.text
+        assert spelling not in "".join(map(str, registry.journal.events()))
+
+    def test_are_hidden_in_earlier_conversations(self, registry: ToolRegistry) -> None:
+        """And in the reply that has the call: what the types of Python make of its arguments."""
+        self.declare(registry, "type")
+        reply = ModelReply(text=f"For {LOWER_ID}:", calls=(ToolCall("c", "look", {"value": LOWER_ID.upper()}),))
+        loop = ToolLoop(registry.agent("ann"), fake_model(reply, "Done."))
+        earlier = loop.run("Go.", "first")
+        ToolLoop(registry.agent("ann"), fake_model(f"It was {LOWER_ID}.")).run("Which?", "second", history=earlier)
+
+        assert LOWER_ID in str(earlier.messages)
+        assert LOWER_ID not in read_journal(registry)
 
 
 class TestMarkedResults:
