@@ -254,7 +254,7 @@ class Journal:
         return self._store.prune(before)
 
     def resolve(
-        self, run_id: str, call_id: str | RecordedCall, *, result: Any = msgspec.UNSET, error: str | None = None,
+        self, run_id: str, call_id: str | RecordedCall, *, result: object = msgspec.UNSET, error: str | None = None,
         rerun: bool = False, by: str = "operator",
     ) -> None:  # fmt: skip
         """
@@ -281,7 +281,7 @@ class Journal:
             self.resolve_in_run(recording, call_id, result=result, error=error, rerun=rerun, by=by)
 
     def resolve_in_run(
-        self, recording: Recording, call_id: str, *, result: Any = msgspec.UNSET, error: str | None = None,
+        self, recording: Recording, call_id: str, *, result: object = msgspec.UNSET, error: str | None = None,
         rerun: bool = False, by: str = "operator", encode_result: Callable[[str, object], EncodedResult] = encode_value,
     ) -> None:  # fmt: skip
         """

@@ -88,10 +88,17 @@ def has_only_builtin_types(hint: Hint) -> bool:
         return hint is ... or ((is_class(hint) or hint is Any or hint is None) and _is_builtin_hint(hint))
     if origin is Literal:
         return not any(isinstance(value, Enum) for value in hint.__args__)
-    return origin is not Annotated and all(map(has_only_builtin_types, getattr(hint, "__args__", ())))
+    if origin is Annotated or not _is_builtin_origin(hint):
+        return False
+    return all(map(has_only_builtin_types, getattr(hint, "__args__", ())))
 
 
 _BUILTIN_MODULES: Final = frozenset(("builtins", "collections", "collections.abc"))
+
+
+def _is_builtin_origin(hint: Hint) -> bool:
+    """Tell whether *hint* is a union or one of Python's own containers; a generic class runs code of its own."""
+    return is_union(hint) or getattr(get_origin(hint), "__module__", None) in _BUILTIN_MODULES
 
 
 def has_only_marked_builtin_types(hint: Hint) -> bool:
@@ -102,8 +109,7 @@ def has_only_marked_builtin_types(hint: Hint) -> bool:
     if origin is Annotated:
         has_marks_only = all(type(mark) is str or has_secret_mark((mark,)) for mark in hint.__metadata__)
         return has_marks_only and has_only_marked_builtin_types(hint.__origin__)
-    is_builtin = is_union(hint) or origin.__module__ in _BUILTIN_MODULES
-    return is_builtin and all(map(has_only_marked_builtin_types, hint.__args__))
+    return _is_builtin_origin(hint) and all(map(has_only_marked_builtin_types, hint.__args__))
 
 
 def _is_builtin_hint(hint: Hint) -> bool:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from enum import Enum
 from inspect import Signature
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import pytest
 from annotated_types import Le
 from pydantic import BaseModel
 
 from praval_tools import Allow, ApprovalRequest, NotOwnerError, ToolCall, ToolCallError, ToolRegistry
+
+T = TypeVar("T")
 
 attempts: list[Callable[[], None]] = []
 """What code of the classes below does: the last of them."""
@@ -117,12 +120,23 @@ class Remark:
         return 1
 
 
+@dataclass
+class Box(Generic[T]):
+    """Runs code of its own where it is made."""
+
+    amount: T
+
+    def __post_init__(self) -> None:
+        attempt()
+
+
 HINTS: dict[str, tuple[Callable[[], tuple[Any, Any]], Any]] = {
     "enum-values": (lambda: (Colour, Colour.RED), "blue"),
     "enum-members": (lambda: (Size, Size.SMALL), "small"),
     "enums": (lambda: (list[Colour], [Colour.RED]), ["blue"]),
     "model": (lambda: (Order, Order()), {"amount": 2}),
     "literal": (lambda: (Literal[Choice("red"), "blue"], "red"), "blue"),
+    "generic": (lambda: (Box[int], Box(1)), {"amount": 2}),
     "bound": (lambda: (Annotated[int, Le(Bound(9))], 1), 2),
     "remark": (lambda: (Annotated[int, Remark()], 1), 2),
 }
