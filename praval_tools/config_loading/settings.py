@@ -8,7 +8,6 @@ from pathlib import Path
 
 import attrs
 from attrs import define, field, frozen
-from msgspec.structs import replace
 
 from praval_tools.config.system import JournalConfig, StatsConfig
 from praval_tools.config_loading.declarations import Declarations, ProblemCollector
@@ -205,7 +204,7 @@ class SettingsChange:
             runtime.limits.replace(joined.limits, limits)
 
         self._undo = undo
-        self._set_options(replace(settings.base_options, **joined.options))
+        self._set_options(_change_options(settings.base_options, joined.options))
         is_own = settings.in_force.handler is not None and approvals.handler is settings.in_force.handler
         if joined.handler is not None and (is_own or self._declared.handler is not None):
             if not is_own:
@@ -259,6 +258,10 @@ def _narrow(limit: Limit, present: Limit | None) -> Limit:
         for name in ("per_minute", "concurrent", "per_run")
     }
     return Limit(agent=limit.agent, tool=limit.tool, **numbers)
+
+
+def _change_options(base: RegistryOptions, changed: Mapping[str, object]) -> RegistryOptions:
+    return RegistryOptions(**{name: getattr(base, name) for name in base.__struct_fields__} | dict(changed))
 
 
 def _read_options(declarations: Declarations) -> dict[str, object]:

@@ -19,8 +19,8 @@ from praval_tools import (
     Deny,
     NotOwnerError,
     Outcome,
-    ToolApprovalError,
     Tool,
+    ToolApprovalError,
     ToolCall,
     ToolRegistry,
     ToolResult,
@@ -122,7 +122,7 @@ class TestHandler:
     def test_sends_the_arguments_back(
         self, registry: ToolRegistry, execute: Execute, ran: list[Any], name: str
     ) -> None:
-        """What is approved as it was shown is no edit, and nothing of it is repaired."""
+        """What is approved as it was shown is not repaired."""
         schema = {"type": "object", "properties": {"size": {"type": "integer", "default": "007"}}}
         tool = Tool("draw", "Draw.", schema, lambda **given: ran.append(given), owned_by="ann", requires_approval=True)
         registry.register_tool(tool)
