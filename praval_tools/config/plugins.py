@@ -52,20 +52,26 @@ class PluginsConfig:
         sources: The tables of `[[sources]]`, each with its `kind`.
         autoload: Load the installed plugins into the default registry at its first look-up.
         document: The document that holds them.
+        documents: The document of each table, by distribution, where they come from several.
     """
 
     plugins: Mapping[str, PluginTable] = field(factory=dict)
     sources: tuple[Mapping[str, object], ...] = ()
     autoload: bool = True
     document: ConfigDocument = field(factory=ConfigDocument, repr=False)
+    documents: Mapping[str, ConfigDocument] = field(factory=dict, repr=False)
 
     def get_table(self, distribution: str) -> PluginTable:
         """Return the table of a distribution; the default one where there is none."""
         return self.plugins.get(distribution) or PluginTable()
 
+    def get_document(self, distribution: str) -> ConfigDocument:
+        """Return the document that holds the table of a distribution."""
+        return self.documents.get(distribution, self.document)
+
     def get_table_key(self, distribution: str) -> tuple[str, ...]:
         """Return the key of the table of a distribution, as it is spelled there."""
-        tables = self.document.data.get("plugins") or {}
+        tables = self.get_document(distribution).data.get("plugins") or {}
         return (
             "plugins",
             next((name for name in tables if normalize_distribution_name(str(name)) == distribution), distribution),

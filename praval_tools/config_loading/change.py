@@ -33,6 +33,7 @@ from praval_tools.errors import (
 )
 from praval_tools.execution.protocols import ToolSource
 from praval_tools.names import get_collision_keys
+from praval_tools.plugins.plugin_load import PluginLoad
 from praval_tools.registry.mcp_servers import make_mcp_source
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.tools.deferred import DeferredImplementation
@@ -100,7 +101,7 @@ class ConfigurationChange:
 
     def apply(
         self, tools: dict[str, tuple[ToolConfig, AnyTool]], services: dict[str, ServiceInForce],
-        settings: SettingsChange,
+        settings: SettingsChange, plugins: PluginLoad | None = None,
     ) -> InForce:  # fmt: skip
         """
         Put it all into force at once, with the settings that it needs.
@@ -121,6 +122,8 @@ class ConfigurationChange:
         ]
         try:
             with self._registry.as_operator(), self._store.change(is_whole=True):
+                if plugins is not None:
+                    plugins.activate(self._access)
                 self._replace_tools(tools)
                 self._replace_servers()
                 self._replace_services(services)
@@ -129,6 +132,8 @@ class ConfigurationChange:
                     self._store.commit(plan)
                 self._store.commit(self._refuse_problems)
                 settings.enter()
+                if plugins is not None:
+                    plugins.record()
         except BaseException:
             settings.undo()
             self._runtime.sources.clear()

@@ -6,7 +6,7 @@ from attrs import define, field
 
 from praval_tools.access.records import AgentProfile, Block
 from praval_tools.config.system import GrantConfig, ToolConfig
-from praval_tools.config_loading.declarations import Located
+from praval_tools.config_loading.declarations import Declarations, Located
 from praval_tools.config_loading.servers import ServerDeclaration
 from praval_tools.config_loading.services import ServiceInForce
 from praval_tools.execution.protocols import ToolSource
@@ -28,6 +28,7 @@ class InForce:
         disabled: The categories that were disabled, each after what stands for its file.
         waiting_grants: Grants of tools that a server may bring once it is connected.
         blocked_grants: Grants that are not made, since a block refuses the agent the tool.
+        declarations: What it declares.
     """
 
     files: dict[str, str] = field(factory=dict)
@@ -39,6 +40,7 @@ class InForce:
     disabled: set[tuple[str, str]] = field(factory=set)
     waiting_grants: list[Located[GrantConfig]] = field(factory=list)
     blocked_grants: list[Located[GrantConfig]] = field(factory=list)
+    declarations: Declarations = field(factory=Declarations)
 
     def may_have(self, tool: str) -> bool:
         """Tell whether a tool of this name may come, once servers are connected and documents read."""

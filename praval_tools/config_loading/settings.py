@@ -16,6 +16,7 @@ from praval_tools.errors import MissingExtraError, ToolUsageError
 from praval_tools.execution.approvals import ApprovalHandler
 from praval_tools.execution.limits import Limit, LimitKey
 from praval_tools.execution.runtime import RegistryOptions
+from praval_tools.forks import ForkSafeLock
 from praval_tools.journal.storage.open_store import parse_store_path
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.registry.telemetry import TelemetryOptions, TracerFactory, make_telemetry
@@ -70,6 +71,7 @@ class RegistrySettings:
         in_force: What they declare together, as it was put into force last.
         base_handler: The approval handler that one of a configuration took the place of.
         base_telemetry: The telemetry, likewise.
+        lock: Held while a configuration that names plugins is put into force: what all of them name together counts.
     """
 
     registry: ToolRegistry
@@ -78,6 +80,7 @@ class RegistrySettings:
     in_force: DeclaredSettings = DeclaredSettings()
     base_handler: ApprovalHandler | None = None
     base_telemetry: TracerFactory | None = None
+    lock: ForkSafeLock = field(factory=ForkSafeLock)
 
     @classmethod
     def of(cls, registry: ToolRegistry) -> RegistrySettings:

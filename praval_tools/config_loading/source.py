@@ -6,7 +6,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from attrs import frozen
@@ -29,7 +29,7 @@ from praval_tools.config_loading.declarations import (
 )
 from praval_tools.config_loading.environment import expand_declarations
 from praval_tools.config_loading.in_force import InForce
-from praval_tools.config_loading.plugins_in_force import ConfiguredPlugins
+from praval_tools.config_loading.plugins_in_force import choose_plugins, names_plugins
 from praval_tools.config_loading.references import find_unknown_agents, find_unknown_categories, find_unknown_tools
 from praval_tools.config_loading.services import read_services
 from praval_tools.config_loading.settings import RegistrySettings
@@ -44,6 +44,8 @@ from praval_tools.errors import (
 from praval_tools.execution.context import resolve_actor
 from praval_tools.forks import handle_forks
 from praval_tools.names import format_count
+from praval_tools.plugins.loader import warn_or_raise
+from praval_tools.plugins.plugin_load import PluginLoad
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 
 
@@ -111,7 +113,6 @@ class ConfigurationSource:
         self._registry, self._paths, self._runtime = registry, tuple(paths), get_runtime(registry)
         self._in_force, self._declarations = InForce(), Declarations()
         self._settings, self._has_journal = RegistrySettings.of(registry), has_journal
-        self._plugins = ConfiguredPlugins(registry)
         self._make_lock()
         handle_forks(self, in_child=ConfigurationSource._make_lock)
         self._problems: list[RegistryProblem] = []
@@ -161,8 +162,8 @@ class ConfigurationSource:
 
     @property
     def in_force(self) -> InForce:
-        """What other configurations ask about: a copy of its files."""
-        return InForce(dict(self._in_force.files))
+        """What other configurations ask about: its files, and what they declare."""
+        return InForce(dict(self._in_force.files), declarations=self._declarations)
 
     @property
     def tools(self) -> list[str]:
@@ -188,14 +189,14 @@ class ConfigurationSource:
         """
         _refuse_agents()
         with self._hold_lock():  # held from the reading on: what was read earlier never replaces what was read later
+            before = self._in_force
             try:
                 self._load_allowed(read_configuration(self._paths), connect=True)
-            except ToolError as error:
-                self._reload_error = error
-                raise
-            except Exception as error:  # what a plugin raises, for one
-                problem = ConfigProblem("", f"cannot be put into force: {type(error).__name__}")
-                self._reload_error = ConfigError([problem])
+            except Exception as error:
+                self._reload_error = None
+                if self._in_force is before:  # else it is a warning that is raised as an error
+                    problem = ConfigProblem("", f"cannot be put into force: {type(error).__name__}")
+                    self._reload_error = error if isinstance(error, ToolError) else ConfigError([problem])
                 raise
             self._reload_error = None
 
@@ -279,31 +280,11 @@ class ConfigurationSource:
         self._load(reading, connect)
 
     def _load(self, reading: Reading, connect: bool) -> None:
-        """Load in this order: what may fail and changes nothing; plugins; all the rest at once; servers that are up."""
-        declarations, problems = reading.declarations, ProblemCollector(reading.problems)
-        name = self._name or self._build_name(reading.files)
-        tools = build_tools(declarations, self._in_force, problems)
-        services = read_services(self._registry, declarations, self._in_force.services, problems, connect=connect)
-        settings = self._settings.prepare(
-            self, declarations, self._declarations, problems, has_journal=self._has_journal
-        )
-        awaits_plugins = bool(problems.all) and self._plugins.may_bring_tools(declarations)
-        undo_plugins = None if problems.all else self._plugins.load(declarations)
-        others = [source.in_force for source in _list_sources(self._registry) if source is not self]
-        change = ConfigurationChange(
-            self._registry, declarations, self._in_force, others, problems, awaits_plugins=awaits_plugins
-        )
+        """Put it all into force at once; then connect servers and warn, which changes nothing of that."""
         previous = self._in_force
-        try:
-            self._in_force = change.apply(tools, services, settings)
-        except BaseException as error:
-            if undo_plugins is not None:
-                undo_plugins()
-            if isinstance(error, ConfigError):
-                raise ConfigError(sort_problems(error.problems)) from None
-            raise
-        self._name, self._declarations, self._problems = name, declarations, []
-        self._runtime.sources.setdefault(name, self)
+        names_any = any(map(names_plugins, (reading.declarations, self._declarations)))
+        with self._settings.lock if names_any else nullcontext():
+            change, plugins = self._apply(reading, connect)
         kept = set(map(id, self._in_force.list_sources()))
         for source in previous.list_sources():
             if id(source) not in kept:
@@ -316,6 +297,35 @@ class ConfigurationSource:
             self._problems.append(RegistryProblem("grant", entry.value.tool, text, remedy))
             warnings.warn(f"{text} {remedy}", ConfigWarning, get_user_stacklevel())
         change.warn()
+        if plugins is not None:
+            warn_or_raise(plugins.reports, strict=False)
+
+    def _apply(self, reading: Reading, connect: bool) -> tuple[ConfigurationChange, PluginLoad | None]:
+        """Do first what may fail and changes nothing, then make the change."""
+        declarations, problems = reading.declarations, ProblemCollector(reading.problems)
+        name = self._name or self._build_name(reading.files)
+        tools = build_tools(declarations, self._in_force, problems)
+        services = read_services(self._registry, declarations, self._in_force.services, problems, connect=connect)
+        settings = self._settings.prepare(
+            self, declarations, self._declarations, problems, has_journal=self._has_journal
+        )
+        others = [source.in_force for source in _list_sources(self._registry) if source is not self]
+        choice = choose_plugins(declarations, [other.declarations for other in others], problems)
+        awaits_plugins = bool(problems.all) and choice.may_bring_tools(self._registry)
+        plugins = None if problems.all else choice.stage(self._registry)
+        change = ConfigurationChange(
+            self._registry, declarations, self._in_force, others, problems, awaits_plugins=awaits_plugins
+        )
+        try:
+            with nullcontext() if plugins is None else plugins.applying():
+                self._in_force = change.apply(tools, services, settings, plugins)
+                if plugins is not None:
+                    plugins.store.configured = choice.names if choice else None
+        except ConfigError as error:
+            raise ConfigError(sort_problems(error.problems)) from None
+        self._name, self._declarations, self._problems = name, declarations, []
+        self._runtime.sources.setdefault(name, self)
+        return change, plugins
 
     def _build_name(self, files: Sequence[Path]) -> str:
         """Return a name that no other source has: with the folders of the files, where only these differ."""

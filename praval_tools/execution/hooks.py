@@ -42,6 +42,7 @@ class PluginContribution(msgspec.Struct, frozen=True, eq=False):
     Args:
         distribution: The distribution that ships it.
         entry_point: The entry point under which it was found.
+        source: The `[[sources]]` table for which it loaded this; None: this is the plugin itself.
         tools: The names of its tools.
         policy: The name of its policy; empty where it has none.
         agents: The agents that a trusted plugin declared, as they were declared.
@@ -49,6 +50,7 @@ class PluginContribution(msgspec.Struct, frozen=True, eq=False):
 
     distribution: str
     entry_point: str
+    source: Mapping[str, object] | None = None
     tools: tuple[str, ...] = ()
     policy: str = ""
     agents: tuple[AgentProfile, ...] = ()

@@ -1,19 +1,20 @@
-"""Activates a plugin in a registry: its tools, agents, policy and hooks together, or none of them."""
+"""Activates plugins in a registry: the tools, agents, policy and hooks of each together, or none of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Protocol
 
 import msgspec
 
-from praval_tools.access.commands import plan_agent_withdrawal, plan_withdrawal
+from praval_tools.access.commands import EventList, plan_agent_withdrawal, plan_withdrawal
 from praval_tools.access.events import AgentDeclared, AnyStateEvent, PolicyAdded, PolicyRemoved, ToolRegistered
 from praval_tools.access.records import AgentProfile
+from praval_tools.access.restore import is_other_version
 from praval_tools.access.state import AccessState
 from praval_tools.config.plugins import PluginTable
 from praval_tools.errors import DuplicateAgentError
-from praval_tools.execution.hooks import PluginContribution, get_contribution_key
+from praval_tools.execution.hooks import PluginContribution
 from praval_tools.execution.plugin_code import run_as
 from praval_tools.names import get_collision_keys
 from praval_tools.plugins.admission import Admission
@@ -30,77 +31,111 @@ from praval_tools.registry.agents import adopt_agent
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.tools.tool import AnyTool
 
-_SOURCE_MARK: Final = ", sources["
-"""What stands in the entry point of a contribution that a plugin loaded for a table, before the table's number."""
 _AUTHORIZE_HOOK = f"{HOOK_PREFIX}authorize"
 _NO_CONTRIBUTION = PluginContribution("", "")
 
 
-def activate_plugin(
-    registry: ToolRegistry,
-    plugin: InstalledPlugin,
-    contents: PluginContents,
-    admission: Admission,
-    table: PluginTable,
-    report_failure: FailureReporter,
-) -> None:
+class StagedPlugin(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """
-    Put a plugin into force, in the place of what it brought before.
+    What a plugin brings, collected and admitted, and not in force yet.
 
-    Raises:
-        PluginError: A name is taken by the host, or by another plugin; nothing is changed.
+    Args:
+        plugin: The plugin.
+        contents: Everything that it brings.
+        admission: What of its tools the operator admits.
+        table: What the operator says of it.
+        source: The `[[sources]]` table that it was loaded for; None: it is the plugin itself.
     """
-    runtime = get_runtime(registry)
-    hooks = runtime.hooks
-    previous = next((other for other in hooks.contributions if get_contribution_key(other) == plugin.key), None)
-    contribution = _build_contribution(registry, plugin, contents, admission, table, report_failure)
-    _check_extension_clashes(plugin, contribution, (other for other in hooks.contributions if other is not previous))
-    replacement = _Replacement(registry, plugin, previous or _NO_CONTRIBUTION)
-    with registry.as_operator(), registry.change():
-        replacement.replace_tools(admission.tools)
-        authorize = contents.hooks.get(_AUTHORIZE_HOOK)
-        policy = None if authorize is None else AuthorizationHook(authorize, registry, report_failure)
-        replacement.replace_policy(contribution.policy, policy)
-        replacement.replace_agents(contribution.agents)
-    for requested in contents.agents if table.trust else ():
-        with run_as(plugin.principal):  # its class may be the plugin's
-            adopt_agent(requested.agent, registry)  # its module keeps the object
-    runtime.install_hooks(hooks.with_replaced(previous, contribution))
+
+    plugin: InstalledPlugin
+    contents: PluginContents
+    admission: Admission
+    table: PluginTable
+    source: Mapping[str, object] | None = None
 
 
-def deactivate_plugin(registry: ToolRegistry, plugin: InstalledPlugin) -> None:
-    """Take out of a registry what a plugin brought, and what it loaded for `[[sources]]` tables."""
-    for previous in get_runtime(registry).hooks.contributions:
-        if (previous.distribution, previous.entry_point.split(_SOURCE_MARK)[0]) == plugin.key:
-            _deactivate(registry, plugin, previous)
+class ToolPlanner(Protocol):
+    """Plans that tools leave a registry, or get others in their place."""
+
+    def plan_withdrawal(self, state: AccessState, tools: Collection[str], reason: str) -> EventList:
+        """Plan that *tools* leave this registry."""
+
+    def plan_replacement(self, state: AccessState, tool: AnyTool) -> EventList:
+        """Plan that *tool* takes the place of the one of its name."""
 
 
-def deactivate_sources(registry: ToolRegistry, kept: int) -> None:
-    """Take out of a registry what plugins loaded for `[[sources]]` tables after the first *kept*."""
-    for previous in get_runtime(registry).hooks.contributions:
-        _, _, rest = previous.entry_point.partition(_SOURCE_MARK)
-        if rest and int(rest.rstrip("]")) >= kept:
-            plugin = InstalledPlugin(distribution=previous.distribution, entry_point=previous.entry_point)
-            _deactivate(registry, plugin, previous)
+class PlainToolPlanner:
+    """Plans that for a program, of whose grants no file knows."""
+
+    def plan_withdrawal(self, state: AccessState, tools: Collection[str], reason: str) -> EventList:
+        """Plan that *tools* leave this registry alone."""
+        return plan_withdrawal(state, tools, reason)
+
+    def plan_replacement(self, state: AccessState, tool: AnyTool) -> EventList:
+        """Plan that *tool* takes the place of the one of its name; another version gets what it would after a start."""
+        is_other = is_other_version(state.tools[tool.name], tool)
+        return [ToolRegistered(tool=tool, replaces=True, redeclares=True, is_other=is_other)]
 
 
-def _deactivate(registry: ToolRegistry, plugin: InstalledPlugin, previous: PluginContribution) -> None:
-    runtime, replacement = get_runtime(registry), _Replacement(registry, plugin, previous)
-    with registry.as_operator(), registry.change():
-        replacement.withdraw_tools(keep=(), reason=f"{plugin} is left out")
-        replacement.replace_policy("", None)
-        replacement.replace_agents(())
-    runtime.install_hooks(runtime.hooks.with_replaced(previous, None))
+class Activation:
+    """
+    Puts plugins into force in a registry and takes them out, inside `registry.change()`.
+
+    Args:
+        registry: The registry.
+        planner: Plans what becomes of the tools.
+        report_failure: Receives the failures of hooks.
+    """
+
+    def __init__(self, registry: ToolRegistry, planner: ToolPlanner, report_failure: FailureReporter) -> None:
+        self._registry, self._planner, self._report_failure = registry, planner, report_failure
+        self.hooks = get_runtime(registry).hooks
+        """What is to be installed once the change is published: no call uses it before."""
+
+    def take_out(self, previous: PluginContribution) -> None:
+        """Take out what a plugin brought."""
+        plugin = InstalledPlugin(distribution=previous.distribution, entry_point=previous.entry_point)
+        replacement = _Replacement(self._registry, self._planner, plugin, previous)
+        with self._registry.change():
+            replacement.withdraw_tools(keep=(), reason=f"{plugin} is left out")
+            replacement.replace_policy("", None)
+            replacement.replace_agents(())
+        self.hooks = self.hooks.with_replaced(previous, None)
+
+    def put_in(self, staged: StagedPlugin, previous: PluginContribution | None) -> None:
+        """
+        Put into force what a plugin brings, in the place of what it brought before.
+
+        Raises:
+            PluginError: A name is taken by the host, or by another plugin; nothing is changed.
+        """
+        contribution = _build_contribution(self._registry, staged, self._report_failure)
+        others = (other for other in self.hooks.contributions if other is not previous)
+        _check_extension_clashes(staged.plugin, contribution, others)
+        replacement = _Replacement(self._registry, self._planner, staged.plugin, previous or _NO_CONTRIBUTION)
+        with self._registry.change():
+            replacement.replace_tools(staged.admission.tools)
+            authorize = staged.contents.hooks.get(_AUTHORIZE_HOOK)
+            policy = None
+            if authorize is not None:
+                policy = AuthorizationHook(authorize, self._registry, self._report_failure)
+            replacement.replace_policy(contribution.policy, policy)
+            replacement.replace_agents(contribution.agents)
+        self.hooks = self.hooks.with_replaced(previous, contribution)
+
+
+def adopt_agents(registry: ToolRegistry, staged: StagedPlugin) -> None:
+    """Let the agents of a trusted plugin that is in force, whose objects its module keeps, belong to a registry."""
+    for requested in staged.contents.agents if staged.table.trust else ():
+        with run_as(staged.plugin.principal):  # its class may be the plugin's
+            adopt_agent(requested.agent, registry)
 
 
 def _build_contribution(
-    registry: ToolRegistry,
-    plugin: InstalledPlugin,
-    contents: PluginContents,
-    admission: Admission,
-    table: PluginTable,
-    report_failure: FailureReporter,
+    registry: ToolRegistry, staged: StagedPlugin, report_failure: FailureReporter
 ) -> PluginContribution:
+    plugin, contents, admission, table = staged.plugin, staged.contents, staged.admission, staged.table
+
     def build_observers(name: str) -> tuple[ObserverHook, ...]:
         hook = contents.hooks.get(HOOK_PREFIX + name)
         return () if hook is None else (ObserverHook(hook, registry, report_failure),)
@@ -110,6 +145,7 @@ def _build_contribution(
     return PluginContribution(
         distribution=plugin.distribution,
         entry_point=plugin.entry_point,
+        source=staged.source,
         tools=tuple(tool.name for tool in admission.tools),
         policy=f"{plugin.principal}/{plugin.entry_point}" if _AUTHORIZE_HOOK in contents.hooks else "",
         agents=tuple(_rename_listed_tools(agent.profile, admission.registered_names) for agent in requested_agents),
@@ -142,11 +178,13 @@ class _Replacement(msgspec.Struct, frozen=True):
 
     Args:
         registry: The registry.
+        planner: Plans what becomes of the tools.
         plugin: The plugin.
         previous: What it brought before.
     """
 
     registry: ToolRegistry
+    planner: ToolPlanner
     plugin: InstalledPlugin
     previous: PluginContribution
 
@@ -155,9 +193,9 @@ class _Replacement(msgspec.Struct, frozen=True):
         """The state that the change has led to so far."""
         return get_runtime(self.registry).access_store.get_current_state()
 
-    def commit(self, *events: AnyStateEvent) -> None:
-        """Change the state by *events*."""
-        get_runtime(self.registry).access_store.commit(lambda _: events)
+    def commit(self, plan: Callable[[AccessState], Iterable[AnyStateEvent]]) -> None:
+        """Change the state by what *plan* makes of it."""
+        get_runtime(self.registry).access_store.commit(plan)
 
     def list_previous_tools(self) -> list[str]:
         """Return the names of the tools that still are the plugin's: the host may have replaced some by its own."""
@@ -170,7 +208,7 @@ class _Replacement(msgspec.Struct, frozen=True):
         """Take the tools that the plugin brought before out of this registry, but not those that it brings again."""
         kept = set(keep)
         names = [name for name in self.list_previous_tools() if name not in kept]
-        self.commit(*plan_withdrawal(self.state, names, reason))
+        self.commit(lambda state: self.planner.plan_withdrawal(state, names, reason))
 
     def replace_tools(self, tools: tuple[AnyTool, ...]) -> None:
         """Register *tools* in the place of those that the plugin brought before."""
@@ -181,30 +219,40 @@ class _Replacement(msgspec.Struct, frozen=True):
                 if holder not in own or holder != tool.name:
                     text = _describe_clash(self.plugin, tool.name, holder, state.tools[holder].tool)
                     raise self.plugin.make_error("clash", text)
-        known = state.tools
-        self.commit(*(ToolRegistered(tool=tool, replaces=tool.name in known, redeclares=True) for tool in tools))
+
+        def plan(state: AccessState) -> Iterator[AnyStateEvent]:
+            for tool in tools:
+                if tool.name in state.tools:
+                    yield from self.planner.plan_replacement(state, tool)
+                else:
+                    yield ToolRegistered(tool=tool)
+
+        self.commit(plan)
 
     def replace_policy(self, name: str, policy: AuthorizationHook | None) -> None:
         """Add the plugin's policy in the place of the one that it brought before."""
         if self.previous.policy:
-            self.commit(PolicyRemoved(name=self.previous.policy))
+            self.commit(lambda _: [PolicyRemoved(name=self.previous.policy)])
         if policy is not None:
-            self.commit(PolicyAdded(name=name, policy=policy, takes_principal=True))
+            self.commit(lambda _: [PolicyAdded(name=name, policy=policy, takes_principal=True)])
 
     def replace_agents(self, agents: tuple[AgentProfile, ...]) -> None:
         """Declare *agents*, and retire here those that the plugin declared before and does not declare any more."""
+        self.commit(lambda state: self._plan_agents(state, agents))
+
+    def _plan_agents(self, state: AccessState, agents: tuple[AgentProfile, ...]) -> Iterator[AnyStateEvent]:
         known = self.previous.agents
         places = {profile.name: profile.place for profile in known}
         for fresh in agents:
-            profile = self.state.get_profile(fresh.name)
+            profile = state.get_profile(fresh.name)
             if profile.declared and not profile.retired and places.get(fresh.name) != profile.place:
                 error = DuplicateAgentError(fresh.name, profile.place or "an earlier place", fresh.place)
                 raise self.plugin.make_error("clash", str(error))
             is_kept = profile.retired or fresh in known  # the operator retired it, or may have listed more for it
             if fresh.name not in places or not is_kept:
-                self.commit(AgentDeclared(profile=fresh))
+                yield AgentDeclared(profile=fresh)
         for name in sorted(places.keys() - {profile.name for profile in agents}):
-            self.commit(*plan_agent_withdrawal(self.state, name, places[name], f"{self.plugin} declares it no more"))
+            yield from plan_agent_withdrawal(state, name, places[name], f"{self.plugin} declares it no more")
 
 
 def _describe_clash(plugin: InstalledPlugin, name: str, holder: str, other: AnyTool) -> str:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Set
 from typing import Any, Final
 
 from attrs import define, evolve, field
 
 from praval_tools.access.problems import RegistryProblem
-from praval_tools.errors import PluginWarning, get_user_stacklevel
+from praval_tools.config.plugins import PluginsConfig
+from praval_tools.errors import PluginWarning, ToolUsageError, get_user_stacklevel
 from praval_tools.forks import ForkSafeLock
 from praval_tools.journal.codec import build_record
 from praval_tools.journal.events import PluginFailed, PluginLoaded, get_process_name
 from praval_tools.journal.storage.protocol import Item
+from praval_tools.names import describe_registry
 from praval_tools.plugins.discovery import InstalledPlugin, PluginKey
 from praval_tools.plugins.report import PluginReport, build_failure_report, get_class_name
 from praval_tools.registry.registry import ToolRegistry, get_runtime
@@ -50,6 +52,8 @@ class PluginReportStore:
         secrets: What the reports of each plugin must not repeat.
         lock: Held while a plugin is activated; one at a time.
         last_events: What the journal recorded of each plugin, since `read_journal`.
+        config: The tables that were loaded last.
+        configured: The distributions that configurations name together; None: they say nothing of plugins.
         is_recording: False: the journal is read, and not written, as for a look at the registry.
     """
 
@@ -59,6 +63,8 @@ class PluginReportStore:
     secrets: dict[PluginKey, frozenset[str]] = field(factory=dict)
     lock: ForkSafeLock = field(factory=ForkSafeLock)
     last_events: dict[PluginKey, LastEvents] = field(factory=dict)
+    config: PluginsConfig = PluginsConfig()
+    configured: Set[str] | None = None
     is_recording: bool = True
 
     def read_journal(self) -> None:
@@ -103,12 +109,19 @@ class PluginReportStore:
             if report.error is not None
         ]
 
-    def record_report(self, report: PluginReport, tools: Iterable[AnyTool]) -> PluginReport:
-        """Store a report, in the journal too; return it, with what an upgrade changed."""
+    def write_report(self, report: PluginReport, tools: Iterable[AnyTool]) -> PluginReport:
+        """Write a report to the journal, if there is one; return it, with what an upgrade changed."""
         if self.registry.journal is not None and (report.failed or report.loaded):
             report = self._write_to_journal(report, tools)
-        self.reports[report.distribution, report.entry_point] = report
         return report
+
+    def keep_reports(
+        self, reports: Iterable[PluginReport], is_outdated: Callable[[PluginKey], bool], left_out: Collection[str]
+    ) -> None:
+        """Keep *reports*, and forget older ones that are outdated, or of distributions that are left out."""
+        for key in [key for key in self.reports if is_outdated(key) or key[0] in left_out]:
+            del self.reports[key]
+        self.reports.update({(report.distribution, report.entry_point): report for report in reports})
 
     def _write_to_journal(self, report: PluginReport, tools: Iterable[AnyTool]) -> PluginReport:
         last = self.last_events.get((report.distribution, report.entry_point or "?"), LastEvents())
@@ -136,6 +149,21 @@ class PluginReportStore:
             (answer,) = journal.store.append([Item((build_record(event),))])
         if answer.error is not None and runtime.access_store.persistence is not None:
             runtime.access_store.persistence.warn_or_raise(answer.error)
+
+
+def get_report_store(registry: ToolRegistry) -> PluginReportStore:
+    """Return the report store of a registry; refuse inside a change, whose undoing would leave hooks behind."""
+    runtime = get_runtime(registry)
+    if runtime.access_store.has_own_change():
+        raise ToolUsageError(
+            f"A change() of {describe_registry(registry.name)} is open here; load plugins before or after it.",
+            "load-in-change",
+        )
+    with runtime.access_store.lock():
+        if runtime.plugins is None:
+            runtime.plugins = PluginReportStore(registry)
+    store: PluginReportStore = runtime.plugins
+    return store
 
 
 def _add_upgrade(report: PluginReport, before: dict[str, str], tools: Iterable[AnyTool], version: str) -> PluginReport:

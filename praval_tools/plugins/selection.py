@@ -50,12 +50,11 @@ class PluginSelection:
         allowable = sorted({name for plugin in plugins for name in (plugin.distribution, plugin.qualified_name)})
         all_names = sorted(set().union(*map(_get_names, plugins)))
         enabled = {name for name, table in self._config.plugins.items() if table.enabled}
-        config_file = self._config.document.file or "config="
         for names, known, origin in (
             (self._only, all_names, "only="),
             (self._exclude, all_names, "exclude="),
             (self._allow_list, allowable, ALLOW_LIST_VARIABLE),
-            (enabled, all_names, config_file),
+            (enabled, all_names, ""),
         ):
             for name in sorted((names or set()).difference(known)):
                 owners = sorted(plugin.qualified_name for plugin in plugins if name in _get_names(plugin))
@@ -63,7 +62,8 @@ class PluginSelection:
                 similar = [other for other in known if (":" in other) == (":" in name)]
                 hint = hint or suggest_names(name, similar, "did you mean ") or "install it, or take the name out"
                 unknown = InstalledPlugin(distribution=name)
-                error = unknown.make_error("find", f"{origin} names it, and it is not installed; {hint}")
+                place = origin or self._config.get_document(name).file or "config="
+                error = unknown.make_error("find", f"{place} names it, and it is not installed; {hint}")
                 yield build_failure_report(unknown, "find", error)
 
 

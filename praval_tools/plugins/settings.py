@@ -35,7 +35,7 @@ def build_settings(
         ConfigError: With every problem.
         PluginError: *kind* is not an attrs class.
     """
-    document, key = config.document, (*config.get_table_key(plugin.distribution), "settings")
+    document, key = config.get_document(plugin.distribution), (*config.get_table_key(plugin.distribution), "settings")
     table = value if value is not None else config.get_table(plugin.distribution).settings
     if kind is None:
         if not isinstance(table, Mapping) or table:
