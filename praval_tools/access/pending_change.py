@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import reduce
 from typing import Any, Protocol
 
-from praval_tools.access.events import AnyStateEvent, StoredChange, ToolRegistered
+from praval_tools.access.events import AnyStateEvent, StoredChange, ToolConfigured, ToolRegistered
 from praval_tools.access.restore import restore_changes
 from praval_tools.access.state import AccessState
 from praval_tools.access.transitions import apply_event, apply_events
@@ -118,11 +118,11 @@ class PendingChange:
 
 
 def _list_affected_tools(events: Iterable[AnyStateEvent]) -> list[str]:
-    """Return the names of the tools that *events* register, or bring stored changes of, each once."""
+    """Return the names of the tools that *events* register, configure, or bring stored changes of, each once."""
     names: dict[str, None] = {}
     for event in events:
         if isinstance(event, ToolRegistered):
             names[event.tool.name] = None
-        elif isinstance(event, StoredChange):
+        elif isinstance(event, StoredChange | ToolConfigured):
             names[event.tool] = None
     return list(names)

@@ -65,9 +65,11 @@ def explain_pending(state: AccessState, stored: events.StoredChange) -> str:
         return f"it was done to the tool from {stored.source!r}, and this one comes from {source!r}"
     if _is_pending(state, change) and (drift := _describe_change_drift(change, record)):
         return f"since it was done the tool has changed: {drift}"
-    if isinstance(change, events.ToolAssigned) and change.grant.id not in state.grants:
+    if not isinstance(change, events.ToolAssigned) or change.grant.id in state.grants:
+        return ""
+    if with_compiled_bounds(change.grant, record.tool) is None:
         return "its bounds do not fit the tool any more"
-    return ""
+    return "" if change.grant.parent is None else "the grant that it was lent from does not count"
 
 
 def _is_pending(state: AccessState, change: events.StateEvent) -> bool:

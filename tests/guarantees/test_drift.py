@@ -87,6 +87,21 @@ class TestSafety:
             assert "approval_required" == outcome(second, "wipe", disk="a")
             assert [] == list_waiting(second)
 
+    @pytest.mark.parametrize("way", ["grant", "share"])
+    def test_what_the_operator_configures_while_it_waits(self, store: Any, way: str) -> None:
+        """It counts at once, in the process that configures as in all others and at the next start."""
+        with start(store, risk_level="high") as first:
+            if way == "grant":
+                first.grant("wipe", "clerk")
+            else:
+                first.share_tool("wipe")
+        with start(store) as second, start(store) as third:
+            assert "forbidden" == outcome(second, "wipe", disk="a")
+            second.configure("wipe", risk_level="high")
+
+            assert ["ok", "ok"] == [outcome(registry, "wipe", disk="a") for registry in (second, third)]
+            assert [] == [*list_waiting(second), *list_waiting(third)]
+
     def test_sharing(self, store: Any) -> None:
         """Sharing waits like a grant."""
         with start(store, destructive=True) as first:
