@@ -217,7 +217,7 @@ class TestOnce:
         assert ([["acme_one", "slow_one"]] * 4, 1) == (found, count_imports())
 
     def test_a_plugin_that_looks_itself(self, site: Site) -> None:
-        """A look-up while a plugin is imported finds its own registry, or what was there before all, and loads nothing."""
+        """A look-up while a plugin is imported finds its own registry, or what was there before, and loads nothing."""
         registry = get_tool_registry()
         sys.held_registry = registry  # type: ignore[attr-defined]
         source = "import sys\nseen = [len(get_tool_registry()), len(sys.held_registry)]\n"
