@@ -58,6 +58,8 @@ SLOW_TESTS = frozenset((Path(__file__).parent / "slow_tests.txt").read_text(enco
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of the list as slow: `TestClass::test_name`, a class, a function, or a folder such as `seeds/`."""
+    if addressed := [item.nodeid for item in items if " at 0x" in item.nodeid]:
+        raise pytest.UsageError(f"These ids differ from process to process: {addressed}")
     for item in items:
         name = item.nodeid.partition("::")[2].partition("[")[0]
         if not SLOW_TESTS.isdisjoint((name, name.partition("::")[0], f"{item.path.parent.name}/")):

@@ -20,7 +20,7 @@ def resolve_pointer(root: object, pointer: object, default: object = None) -> An
     Returns:
         The value at the pointer; *default* where there is none, or where the pointer leaves the document.
     """
-    if not isinstance(pointer, str) or not pointer.startswith("#"):
+    if not isinstance(pointer, str) or (pointer != "#" and not pointer.startswith("#/")):
         return default
     value: Any = root
     for step in split_pointer(pointer):

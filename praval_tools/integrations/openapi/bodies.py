@@ -189,10 +189,12 @@ _HOW_TO_GIVE: Final[Mapping[BodyKind, str]] = {
 
 
 def _choose_media_type(media_type: str, kind: BodyKind) -> str:
-    """Return what a body is sent as: of a range, such as `image/*`, the most general type; texts are sent in UTF-8."""
+    """Return what a body is sent as: of a range, such as `image/*`, the most general type; in UTF-8, always."""
     if "*" in media_type:
         return _GENERAL_TYPES[kind]
-    return media_type.strip() if kind in ("json", "bytes") else media_type.partition(";")[0].strip()
+    bare, *parameters = (part.strip() for part in media_type.split(";"))
+    kept = [part for part in parameters if part and not part.lower().startswith("charset")]
+    return "; ".join((bare, *kept)) if kind in ("json", "bytes") else bare
 
 
 def _describe(node: Node, schema: Mapping[str, object], kind: BodyKind, media_type: str) -> str:

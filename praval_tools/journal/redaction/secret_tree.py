@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 from attrs import Factory, define, field
 
 from praval_tools.journal.redaction.secret_names import is_amount
 from praval_tools.schema.json_pointer import resolve_pointer
+from praval_tools.schema.schema_tree import iter_schemas
 from praval_tools.schema.secret_marks import marks_secret
 
 _TEXTLESS_TYPES: Final = frozenset({"number", "integer", "boolean", "null"})
 _FIXED_FORMATS: Final = frozenset({"date-time", "date", "time", "duration", "uuid"})
 _BRANCH_KEYWORDS: Final = ("anyOf", "oneOf", "allOf")
-_ITEM_KEYWORDS: Final = ("items", "unevaluatedItems", "contains")
+_ITEM_KEYWORDS: Final = ("items", "additionalItems", "unevaluatedItems", "contains")
 _MEMBER_KEYWORDS: Final = ("additionalProperties", "unevaluatedProperties")
-_CONDITION_KEYWORDS: Final = ("then", "else", "if", "contentSchema")
+_CONDITION_KEYWORDS: Final = ("then", "else", "if", "not", "contentSchema")
 """What else a value may fit; what a text of JSON holds is searched as if it stood in its place."""
+_DEPENDENT_KEYWORDS: Final = ("dependentSchemas", "dependencies")
+_REFERENCE_KEYWORDS: Final = ("$ref", "$dynamicRef", "$recursiveRef")
+_ANCHOR_KEYWORDS: Final = ("$anchor", "$dynamicAnchor", "$id", "id")
 _MAX_NESTING: Final = 32
 
 _Schema = Mapping[str, Any]
@@ -186,9 +191,10 @@ class _SecretTreeBuilder:
     def _fill_node(self, node: SecretNode, schema: _Schema) -> None:
         node.secret = marks_secret(schema)
         parts: list[tuple[str | int, object]] = [*(schema.get("properties") or {}).items()]
-        parts += enumerate(schema.get("prefixItems") or ())
+        for name in ("prefixItems", "items"):  # a list of `items` is that of JSON Schema before 2020
+            parts += enumerate(schema[name]) if isinstance(schema.get(name), list) else ()
         node.members = {step: self._build_member(step, part) for step, part in parts}
-        node.items = self._build_any(schema[name] for name in _ITEM_KEYWORDS if name in schema)
+        node.items = self._build_any(schema[name] for name in _ITEM_KEYWORDS if isinstance(schema.get(name), Mapping))
         others = [*(schema.get("patternProperties") or {}).values(), *map(schema.get, _MEMBER_KEYWORDS)]
         node.additional = self._build_any(part for part in others if isinstance(part, Mapping))
         names = schema.get("propertyNames")
@@ -209,10 +215,33 @@ class _SecretTreeBuilder:
     def _iter_alternatives(self, schema: _Schema) -> Iterator[object]:
         for name in _BRANCH_KEYWORDS:
             yield from schema.get(name) or ()
-        yield from (schema.get("dependentSchemas") or {}).values()
+        for name in _DEPENDENT_KEYWORDS:
+            yield from (schema.get(name) or {}).values()
         yield from (schema[name] for name in _CONDITION_KEYWORDS if name in schema)
-        if "$ref" in schema:
-            yield resolve_pointer(self._root, schema["$ref"])
+        for name in _REFERENCE_KEYWORDS:
+            if name in schema:
+                yield from self._follow(schema[name])
+
+    def _follow(self, reference: object) -> Sequence[object]:
+        """Return the schemas that *reference* may lead to; where none is known, one that is secret if any is."""
+        target = resolve_pointer(self._root, reference)
+        if target is None and isinstance(reference, str):
+            return self._anchors.get(reference.removeprefix("#")) or (self._unknown_schema,)
+        return (target,)
+
+    @cached_property
+    def _unknown_schema(self) -> _Schema:
+        return {"writeOnly": any(map(marks_secret, iter_schemas(self._root)))}
+
+    @cached_property
+    def _anchors(self) -> dict[str, list[object]]:
+        """The schemas that have names, by these."""
+        anchors: dict[str, list[object]] = {}
+        for schema in iter_schemas(self._root):
+            for name in _ANCHOR_KEYWORDS:
+                if isinstance(anchor := schema.get(name), str):
+                    anchors.setdefault(anchor.removeprefix("#"), []).append(schema)
+        return anchors
 
     def is_textless(self, schema: object, outer: tuple[int, ...]) -> bool:
         """Tell whether the values of *schema* hold no free text; what contains itself may."""
@@ -224,7 +253,7 @@ class _SecretTreeBuilder:
             return True
         outer = (*outer, id(schema))
         if "$ref" in schema:
-            return self.is_textless(resolve_pointer(self._root, schema["$ref"]), outer)
+            return all(self.is_textless(part, outer) for part in self._follow(schema["$ref"]))
         for name in ("anyOf", "oneOf"):
             if name in schema:
                 return all(self.is_textless(part, outer) for part in schema[name])

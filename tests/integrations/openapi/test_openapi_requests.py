@@ -111,6 +111,8 @@ class TestRequests:
             ("image/*", "AAH/", "application/octet-stream", b"\0\1\xff"),
             ("text/*", "ü", "text/plain; charset=utf-8", "ü".encode()),
             ("application/json; version=2", {"a": 1}, "application/json; version=2", b'{"a":1}'),
+            ("application/json; Charset=ISO-8859-1; v=1", {"a": "ü"}, "application/json; v=1", '{"a":"ü"}'.encode()),
+            ("application/json;", {"a": 1}, "application/json", b'{"a":1}'),
             ("image/png", "AAH/", "image/png", b"\0\1\xff"),
             ("application/x-www-form-urlencoded", {"a": [1, 2], "b": {"c": "&"}, "d": None},
              "application/x-www-form-urlencoded", b"a=1&a=2&b=%7B%22c%22%3A%22%26%22%7D"),
