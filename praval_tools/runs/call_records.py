@@ -209,7 +209,7 @@ class CallRecordBuilder(msgspec.Struct):
     def add_given_secrets(self) -> None:
         """Replace the secrets of arguments that no tool gets, however its types spell them, in all later records."""
         arguments = parse_call_arguments(self.call.arguments)
-        self.secrets = find_given_secrets(self.plan.redaction_plan, self.plan.tool, arguments, self.secrets)
+        self.secrets = find_given_secrets(self.plan.redaction_plan, arguments, self.secrets)
 
     def add_bound_secrets(self, run: RunTool) -> None:
         """Replace the secrets of what the tool is about to get, however it is spelled, in all later records."""

@@ -9,10 +9,10 @@ from praval_tools.execution.call_progress import CallProgress
 from praval_tools.journal.redaction.redactor import RedactionPlan
 from praval_tools.journal.redaction.secret_search import SecretMarkers
 from praval_tools.names import has_type
+from praval_tools.schema.spellings import list_possible_spellings
 from praval_tools.tools.argument_spellings import read_argument_spellings
 from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.implementation import MISS, BoundArguments, ToolImplementation
-from praval_tools.tools.tool import AnyTool
 
 
 def find_bound_secrets(
@@ -36,28 +36,25 @@ def find_bound_secrets(
     return plan.redact_arguments(read_argument_spellings(implementation, received), secrets)[1]
 
 
-def find_given_secrets(
-    plan: RedactionPlan, tool: AnyTool | None, arguments: object, secrets: SecretMarkers
-) -> SecretMarkers:
+def find_given_secrets(plan: RedactionPlan, arguments: object, secrets: SecretMarkers) -> SecretMarkers:
     """
-    Return *secrets* with those of arguments that no tool has got, also as Python's own types spell them.
-
-    Classes of parameters are not asked: they may run code of their own.
+    Return *secrets* with those of arguments that no tool has got, in every spelling of `add_possible_spellings`.
 
     Args:
         plan: What is secret in the call.
-        tool: The tool; None: there is none of that name.
         arguments: What was given, parsed if it was JSON text.
         secrets: Those that are known.
     """
-    if not plan.has_secret_parameters:
-        return secrets
-    secrets = plan.redact_arguments(arguments, secrets, is_validated=False)[1]
-    if tool is None or type(arguments) is not dict or not tool.implementation.is_compilable:
-        return secrets
-    values = tool.implementation.compiled.decode_plain_arguments(arguments)
-    spellings = read_argument_spellings(tool.implementation, values)
-    return plan.redact_arguments(spellings, secrets, is_validated=False)[1]
+    return secrets | add_possible_spellings(plan, plan.redact_arguments(arguments, is_validated=False)[1])
+
+
+def add_possible_spellings(plan: RedactionPlan, secrets: SecretMarkers) -> SecretMarkers:
+    """
+    Return *secrets* in every spelling, too, in which tools may get them, whatever types their parameters have.
+
+    The parameters are not asked: their classes may run code of their own, and what they refuse may be quoted as well.
+    """
+    return plan.mark_secrets([spelling for text in secrets for spelling in list_possible_spellings(text)], secrets)
 
 
 def find_shown_secrets(plan: RedactionPlan, progress: CallProgress, secrets: SecretMarkers) -> SecretMarkers:

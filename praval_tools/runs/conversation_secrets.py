@@ -12,7 +12,7 @@ from praval_tools.journal.redaction.redactor import Redactor, parse_nested_json
 from praval_tools.journal.redaction.secret_search import NO_SECRETS, SecretMarkers, iter_secret_texts
 from praval_tools.runs.call_plans import CallPlans
 from praval_tools.runs.call_records import parse_call_arguments
-from praval_tools.runs.call_secrets import find_given_secrets
+from praval_tools.runs.call_secrets import add_possible_spellings
 from praval_tools.schema.spellings import read_marked_values, read_spellings
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.frames import activate_tool_frame
@@ -87,7 +87,7 @@ class ConversationSecrets:
         arguments = parse_call_arguments(given)
         plan = self._plans.get_redaction_plan_of(call)
         clean, found = plan.redact_arguments(arguments, is_validated=False)
-        self._secrets = find_given_secrets(plan, self._plans.find_tool(call), arguments, self._secrets | found)
+        self._secrets |= add_possible_spellings(plan, found)
         return _are_searchable(arguments, clean, found)
 
     def add_result(self, call: ToolCall, result: ToolResult, secrets: SecretMarkers) -> None:

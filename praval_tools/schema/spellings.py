@@ -11,21 +11,26 @@ import sys
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from datetime import date, time
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from enum import Enum
 from functools import cache
+from pathlib import PurePosixPath, PureWindowsPath
 from types import MappingProxyType
 from typing import Final, cast
+from uuid import UUID
 
 from praval_tools.schema.class_fields import get_fields, is_attrs_or_dataclass, is_named_tuple, is_pydantic_model
+from praval_tools.schema.decode_hooks import DecodeHooks
 from praval_tools.schema.encode import Encoder
 from praval_tools.schema.json_values import SCALAR_TYPES, to_key_text
 from praval_tools.schema.secret_marks import iter_marked_values
-from praval_tools.schema.type_handler import EncodeHook, Unencodable
+from praval_tools.schema.type_handler import DecodeHook, EncodeHook, Mismatch, Unencodable
 from praval_tools.schema.type_hints import UnresolvedHintError
 from praval_tools.schema.type_lookup import get_type_handler, has_only_builtin_types
 from praval_tools.schema.value_reader import is_address_type, is_stored_field, iter_model_members
 
+_READ_TYPES: Final = (datetime, date, time, timedelta, Decimal, PurePosixPath, PureWindowsPath)
 _NUMBERS: Final = re.compile(r"\d+(?:, \d+)+")
 
 
@@ -53,6 +58,23 @@ def read_spellings(value: object, enclosing: tuple[int, ...] = ()) -> object:
 def read_marked_values(value: object) -> list[object]:
     """Return the values of fields in *value* that classes mark as secret, each as `read_spellings` does."""
     return list(map(read_spellings, iter_marked_values(value)))
+
+
+def list_possible_spellings(text: str) -> list[object]:
+    """Return other spellings of what *text* is if it is read as one of Python's own types, as JSON."""
+    return [read_spellings(reading) for reading in _iter_readings(text.strip())]
+
+
+def _iter_readings(text: str) -> Iterator[object]:
+    """Yield the values of Python's own types that *text* may stand for."""
+    yield from (text, text.lower(), text.upper())
+    for kind in _READ_TYPES:
+        with suppress(Mismatch):
+            yield _get_decode_hook(kind)(text, None)
+    with suppress(ValueError):
+        yield UUID(text)  # in braces or without hyphens, too
+    with suppress(ValueError, OverflowError):  # the latter of what is infinite
+        yield from (float(text), int(float(text)))
 
 
 def _read_value(value: object, enclosing: tuple[int, ...]) -> object:
@@ -117,6 +139,12 @@ def _iter_leaf_spellings(value: object) -> Iterator[object]:
         yield str(value)
         if isinstance(value, date | time):  # with `+00:00` where JSON has `Z`; and the numbers of its `repr`
             yield from (value.isoformat(), _NUMBERS.findall(repr(value))[0])
+
+
+@cache
+def _get_decode_hook(kind: type) -> DecodeHook:
+    """Return what reads one of Python's own types from JSON."""
+    return get_type_handler(kind).make_decode_hook(kind, DecodeHooks())
 
 
 @cache

@@ -18,7 +18,6 @@ from praval_tools.schema.type_hints import (
     Hint,
     format_hint,
     get_origin,
-    has_secret_mark,
     is_class,
     is_path_type,
     is_union,
@@ -99,17 +98,6 @@ _BUILTIN_MODULES: Final = frozenset(("builtins", "collections", "collections.abc
 def _is_builtin_origin(hint: Hint) -> bool:
     """Tell whether *hint* is a union or one of Python's own containers; a generic class runs code of its own."""
     return is_union(hint) or getattr(get_origin(hint), "__module__", None) in _BUILTIN_MODULES
-
-
-def has_only_marked_builtin_types(hint: Hint) -> bool:
-    """Tell whether *hint* is made of Python's own types only, any of which may be marked as secret, or described."""
-    origin = get_origin(hint)
-    if origin is None or origin is Literal:
-        return has_only_builtin_types(hint)
-    if origin is Annotated:
-        has_marks_only = all(type(mark) is str or has_secret_mark((mark,)) for mark in hint.__metadata__)
-        return has_marks_only and has_only_marked_builtin_types(hint.__origin__)
-    return _is_builtin_origin(hint) and all(map(has_only_marked_builtin_types, hint.__args__))
 
 
 def _is_builtin_hint(hint: Hint) -> bool:

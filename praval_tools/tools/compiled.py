@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import wraps
 from types import FunctionType, MethodType
 from typing import Any, Final, TypeAlias, TypeVar
@@ -23,7 +22,7 @@ from praval_tools.schema.secret_marks import hide_secret_values
 from praval_tools.schema.signature import Signature
 from praval_tools.schema.type_handler import EncodeHook, Mismatch, Unencodable
 from praval_tools.schema.type_hints import NOTHING, unwrap_return_hint
-from praval_tools.schema.type_lookup import has_only_builtin_types, has_only_marked_builtin_types
+from praval_tools.schema.type_lookup import has_only_builtin_types
 from praval_tools.schema.union_members import (
     NOT_READ_BACK,
     decode_with_members,
@@ -150,16 +149,6 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
                 values[name] = decode(value)
             except Mismatch as error:
                 raise error.prepend_step(name) from None
-        return values
-
-    def decode_plain_arguments(self, arguments: Mapping[str, object]) -> Arguments:
-        """Return the values that arguments stand for, as far as they fit types that run no code of their own."""
-        values: Arguments = {}
-        for parameter in self.signature.parameters:
-            name, is_given = parameter.name, parameter.kind == "normal" and parameter.name in arguments
-            if is_given and has_only_marked_builtin_types(parameter.hint):
-                with suppress(Mismatch):
-                    values[name] = self._decode_hooks[name](arguments[name])
         return values
 
     def find_mismatches(self, arguments: Mapping[str, object]) -> list[Mismatch]:
@@ -421,10 +410,6 @@ class SuppliedSchema:
     def decode_arguments(self, arguments: Mapping[str, object]) -> Arguments:
         """Return the arguments with declared defaults filled in."""
         return self.validator.fill_defaults(dict(arguments))
-
-    def decode_plain_arguments(self, arguments: Mapping[str, object]) -> Arguments:
-        """Return the arguments: they stay JSON."""
-        return dict(arguments)
 
     def find_mismatches(self, arguments: Mapping[str, object]) -> list[Mismatch]:
         """Return nothing: what the schema accepts, the function gets."""

@@ -117,7 +117,7 @@ class CallSpan:
     def end(self, result: ToolResult) -> ToolResult:
         """Take the result of the call; return it, with a copy of its value where that is recorded."""
         if self._content is not None:
-            self._backend.attempt(self._content.read_call, self._progress, self._tool)
+            self._backend.attempt(self._content.read_call, self._progress)
             result = self._backend.attempt(self._content.read_result, result) or result
         self._result, self._ending = result, describe_result(result)
         return result

@@ -20,7 +20,6 @@ from praval_tools.runs.call_secrets import (
 from praval_tools.runs.call_writer import encode_run_value, read_run_value
 from praval_tools.schema.json_values import replace_surrogates, replace_surrogates_in_json
 from praval_tools.tools.call import Outcome, ToolResult
-from praval_tools.tools.tool import AnyTool
 from praval_tools.tools.truncation import truncate_json, truncate_text
 from praval_tools.tools.value_codec import pack_value
 
@@ -47,12 +46,12 @@ class CallContent:
         self._secrets = find_bound_secrets(self._plan, run.tool.implementation, bound, self._secrets)
         self._arguments = self._write(self._plan.redact_arguments(bound.arguments, self._secrets)[0])
 
-    def read_call(self, progress: CallProgress, tool: AnyTool | None) -> None:
-        """Read the arguments of *tool* as they were given, unless it was entered with what they became."""
+    def read_call(self, progress: CallProgress) -> None:
+        """Read the arguments as they were given, unless the tool was entered with what they became."""
         if self._run is None:
             arguments = progress.call.arguments
             self._secrets = find_judged_secrets(self._plan, progress, self._secrets)
-            self._secrets = find_given_secrets(self._plan, tool, parse_call_arguments(arguments), self._secrets)
+            self._secrets = find_given_secrets(self._plan, parse_call_arguments(arguments), self._secrets)
             clean, self._secrets = self._plan.redact_arguments(arguments, self._secrets, is_validated=False)
             self._arguments = self._write(clean)
 

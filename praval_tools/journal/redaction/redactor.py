@@ -60,7 +60,7 @@ _NAME_KEYS: Final = ("name", "key", "header")
 _SIZED_TYPES: Final = (str, bytes, list, dict, tuple, set, frozenset)
 _JSON_OPENERS: Final = ("{", "[", '"')
 
-_MAX_REFUSED_SECRET_LENGTH: Final = 16_384
+_MAX_REFUSED_SECRET_LENGTH: Final = 8_192
 
 _Nodes = tuple[SecretNode, ...]
 QuotingT = TypeVar("QuotingT", bound=msgspec.Struct)

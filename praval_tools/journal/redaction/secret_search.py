@@ -91,6 +91,9 @@ class SecretMarkers:
     def __bool__(self) -> bool:
         return bool(self._markers or self._whole_marker)
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._markers)
+
     def __repr__(self) -> str:
         return f"<{format_count(len(self._markers), 'secret')}>"
 
