@@ -66,7 +66,10 @@ class ChangePersistence(Protocol):
 class PendingChange:
     """Several changes that are not published yet: their events, the plans of these, and the state after them."""
 
-    __slots__ = ("base", "is_draft", "is_whole", "events", "persistence", "plans", "state", "_thread_and_task")
+    __slots__ = (
+        "base", "is_draft", "is_whole", "events", "persistence", "plans", "state", "when_published",
+        "_thread_and_task",
+    )  # fmt: skip
 
     def __init__(
         self, state: AccessState, persistence: ChangePersistence | None = None, *, is_draft: bool = False,
@@ -77,6 +80,7 @@ class PendingChange:
         self.is_draft, self.is_whole = is_draft, is_whole
         self.events: list[AnyStateEvent] = []
         self.plans: list[tuple[str, Planner]] = []
+        self.when_published: list[Callable[[], object]] = []
         self._thread_and_task = threading.get_ident(), _get_task_id()
 
     def is_of_this_thread(self) -> bool:

@@ -177,21 +177,25 @@ class StateStore:
                 return True
         return False
 
-    def change(self, *, is_whole: bool = False) -> AbstractContextManager[None]:
+    def change(
+        self, *, is_whole: bool = False, when_published: Callable[[], object] | None = None
+    ) -> AbstractContextManager[None]:
         """
         Make several changes one: published together at the end, none of them if an exception leaves.
 
         Args:
             is_whole: None of them either where they cannot be stored; else what allows nothing new counts.
+            when_published: Called once they count, before anybody hears of them and before another thread's change.
         """
-        return ChangeBlock(self, self.name, self._hold_change(is_whole))
+        return ChangeBlock(self, self.name, self._hold_change(is_whole, when_published))
 
     @contextmanager
-    def _hold_change(self, is_whole: bool) -> Iterator[PendingChange]:
+    def _hold_change(self, is_whole: bool, when_published: Callable[[], object] | None) -> Iterator[PendingChange]:
         if (outer := self._get_own_change()) is not None:
             state, events, plans = outer.state, len(outer.events), len(outer.plans)
             try:
                 yield outer
+                outer.when_published += () if when_published is None else (when_published,)
             except BaseException:
                 outer.state = state
                 del outer.events[events:], outer.plans[plans:]
@@ -205,10 +209,13 @@ class StateStore:
                     self._active_change = change
                     self.state = change.base = copy(self.state)  # fast paths look again, and come to `refuse_calls`
                     yield change
+                    change.when_published += () if when_published is None else (when_published,)
                 finally:
                     self._active_change = None
                 while not self._store_and_publish(change):  # a signal or another process came in between
                     change.replan(self.state)
+                for act in change.when_published:
+                    act()
         finally:
             self.subscriptions.deliver_events()
 
@@ -235,6 +242,8 @@ class StateStore:
         self._refuse_reentry()
         with self._lock:
             self._commit_plans([plan for _, plan in change.plans])
+            for act in change.when_published:
+                act()
         self.subscriptions.deliver_events()
 
     @contextmanager

@@ -121,7 +121,7 @@ class ConfigurationChange:
             if service.source is not None and service is not self._previous.services.get(name)
         ]
         try:
-            with self._registry.as_operator(), self._store.change(is_whole=True):
+            with self._registry.as_operator(), self._store.change(is_whole=True, when_published=settings.finish):
                 if plugins is not None:
                     plugins.activate(self._access)
                 self._replace_tools(tools)
@@ -141,7 +141,6 @@ class ConfigurationChange:
             for source in self._made_sources:
                 source.close()
             raise
-        settings.finish()
         return self._new
 
     def make_waiting_grants(self) -> list[ConfigProblem]:

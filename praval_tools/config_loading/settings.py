@@ -13,7 +13,7 @@ from praval_tools.config.system import JournalConfig, StatsConfig
 from praval_tools.config_loading.declarations import Declarations, ProblemCollector
 from praval_tools.config_loading.functions import FunctionImportError, FunctionReference
 from praval_tools.errors import MissingExtraError, ToolUsageError
-from praval_tools.execution.approvals import ApprovalHandler
+from praval_tools.execution.approvals import UNANSWERED, ApprovalHandler
 from praval_tools.execution.limits import Limit, LimitKey
 from praval_tools.execution.runtime import RegistryOptions
 from praval_tools.forks import ForkSafeLock
@@ -172,7 +172,8 @@ class SettingsChange:
     """
     A change of the settings of a registry, in the two steps around the moment from which its new state counts.
 
-    No call meets a new tool without the options, the limits and the approval handler that come with it.
+    Until then nothing of it counts but limits that are narrower, and nobody is asked for approvals whose handler
+    changes; then all of it, before anybody hears of a new tool.
 
     Args:
         settings: The settings.
@@ -186,36 +187,37 @@ class SettingsChange:
         self._undo: Callable[[], None] | None = None
 
     def enter(self) -> None:
-        """
-        Set what the new state needs, inside the change of the state: options, handler, and no limit wider than before.
-
-        Fast paths look again by themselves once the state is published.
-        """
-        settings, runtime, approvals = self._settings, self._runtime, self._runtime.approvals
-        before, options, handler = settings.declared.get(self._source), runtime.options, approvals.handler
-        limits = self._registry.limits.all()
+        """Set what narrows, inside the change of the state."""
+        settings, approvals, limits = self._settings, self._runtime.approvals, self._runtime.limits
+        declared, handler = settings.declared.get(self._source), approvals.handler
+        present = self._get_limits()
         settings.declared[self._source] = self._declared
-        joined = _join_settings(settings.declared.values())
+        joined, in_force = _join_settings(settings.declared.values()), settings.in_force
+        changed = {key: limit for key, limit in joined.limits.items() if in_force.limits.get(key) != limit}
+        narrowed = {key: _narrow(limit, present.get(key)) for key, limit in changed.items()}
 
         def undo() -> None:
-            if before is None:
+            """Set back what nobody else has set meanwhile."""
+            if declared is None:
                 settings.declared.pop(self._source, None)
             else:
-                settings.declared[self._source] = before
-            self._set_options(options)
-            approvals.handler = handler
-            runtime.limits.replace(joined.limits, limits)
+                settings.declared[self._source] = declared
+            if approvals.handler is _ask_nobody:
+                approvals.handler = handler
+            own = [key for key, limit in self._get_limits().items() if narrowed.get(key) == limit]
+            limits.replace(own, [present[key] for key in own if key in present])
 
         self._undo = undo
-        self._set_options(_change_options(settings.base_options, joined.options))
-        is_own = settings.in_force.handler is not None and approvals.handler is settings.in_force.handler
-        if joined.handler is not None and (is_own or self._declared.handler is not None):
-            if not is_own:
-                settings.base_handler = approvals.handler
-            approvals.handler = joined.handler
-        changed = [limit for key, limit in joined.limits.items() if settings.in_force.limits.get(key) != limit]
-        present = {(limit.agent, limit.tool): limit for limit in limits}
-        runtime.limits.replace((), [_narrow(limit, present.get((limit.agent, limit.tool))) for limit in changed])
+        limits.replace((), narrowed.values())
+        is_of_program = in_force.handler is None or handler is not in_force.handler
+        if joined.handler is in_force.handler or (in_force.handler is not None and is_of_program):
+            return  # nothing changes, or the program has set one since
+        if is_of_program:
+            settings.base_handler = handler
+        approvals.handler = _ask_nobody
+
+    def _get_limits(self) -> dict[LimitKey, Limit]:
+        return {(limit.agent, limit.tool): limit for limit in self._runtime.limits.all()}
 
     def undo(self) -> None:
         """Set everything as it was before `enter`, if that was called."""
@@ -223,22 +225,19 @@ class SettingsChange:
             self._undo()
 
     def finish(self) -> None:
-        """Set what widens or only counts, once the state is published: limits, no handler, statistics, telemetry."""
-        with self._runtime.access_store.lock():  # another configuration may be loaded at the same time
-            self._finish()
-
-    def _finish(self) -> None:
-        settings, registry = self._settings, self._registry
+        """Set all the rest, as the new state begins to count."""
+        self._undo = None
+        settings, registry, approvals = self._settings, self._registry, self._runtime.approvals
         before, now = settings.in_force, _join_settings(settings.declared.values())
         present = registry.limits.all()
         gone = [key for key, limit in before.limits.items() if key not in now.limits and limit in present]
         changed = [limit for key, limit in now.limits.items() if before.limits.get(key) != limit]
-        if gone or changed:
-            self._runtime.limits.replace(gone, changed)
-            self._runtime.access_store.invalidate_snapshots()
-        approvals = self._runtime.approvals
-        if now.handler is None and before.handler is not None and approvals.handler is before.handler:
-            approvals.handler = settings.base_handler
+        self._runtime.limits.replace(gone, changed)
+        options = _change_options(settings.base_options, now.options)
+        self._runtime.options, self._runtime.exclusive_gate.timeout = options, options.timeout
+        if approvals.handler is _ask_nobody:
+            approvals.handler = settings.base_handler if now.handler is None else now.handler
+        self._runtime.access_store.invalidate_snapshots()  # fast paths know options and limits
         if now.telemetry is not before.telemetry:
             if before.telemetry is None:
                 settings.base_telemetry = registry.telemetry
@@ -250,8 +249,10 @@ class SettingsChange:
             if path is not None and stats.storage_path != Path(path):
                 stats.storage_path = path
 
-    def _set_options(self, options: RegistryOptions) -> None:
-        self._runtime.options, self._runtime.exclusive_gate.timeout = options, options.timeout
+
+def _ask_nobody(request: object) -> object:
+    """Let a request wait: who is to be asked changes at this moment."""
+    return UNANSWERED
 
 
 def _narrow(limit: Limit, present: Limit | None) -> Limit:
