@@ -83,6 +83,13 @@ def is_pydantic_model(hint: Hint) -> bool:
     return base is not None and isinstance(hint, type) and issubclass(hint, base)
 
 
+def is_pydantic_secret(kind: type) -> bool:
+    """Tell whether *kind* is a class of pydantic that hides one value; pydantic is never imported for the question."""
+    pydantic = sys.modules.get("pydantic")
+    bases = (getattr(pydantic, name, None) for name in ("SecretStr", "SecretBytes", "Secret"))
+    return any(base is not None and issubclass(kind, base) for base in bases)
+
+
 def get_fields(hint: Hint) -> tuple[ClassField, ...]:
     """
     Return the fields of the class *hint* that its constructor takes.

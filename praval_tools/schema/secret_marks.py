@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from typing import Annotated, Final, Literal
 
 from praval_tools.schema.class_fields import (
     get_class_origin,
     get_fields,
     has_class_fields,
-    is_attrs_or_dataclass,
-    is_named_tuple,
     is_pydantic_model,
 )
-from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.schema.schema_tree import JsonSchema, SchemaPart, iter_schemas, map_subschemas
 from praval_tools.schema.type_hints import (
     Hint,
@@ -28,8 +25,14 @@ _MAX_PARTS: Final = 10_000
 """Parts of a hint that are looked at: an alias with parameters may expand without end."""
 
 
-def contains_secret_mark(hint: Hint) -> bool:
-    """Tell whether anything in *hint* is marked as secret, or may be: nobody can say of what is unresolved."""
+def contains_secret_mark(hint: Hint, *, looks_into_classes: bool = True) -> bool:
+    """
+    Tell whether anything in *hint* is marked as secret, or may be: nobody can say of what is unresolved.
+
+    Args:
+        hint: A resolved hint, or a text.
+        looks_into_classes: Marks of the fields of classes count, too.
+    """
     seen, stack, budget = set[Hint](), [hint], _MAX_PARTS
     while stack:
         part, budget = stack.pop(), budget - 1
@@ -39,10 +42,10 @@ def contains_secret_mark(hint: Hint) -> bool:
         if origin is Literal:
             continue
         kind = get_class_origin(part)
-        if is_pydantic_model(kind):
-            if has_secret_schema(kind.model_json_schema()):
+        if looks_into_classes and is_pydantic_model(kind):
+            if _may_mark_secrets(kind):
                 return True
-        elif has_class_fields(kind):
+        elif looks_into_classes and has_class_fields(kind):
             if kind not in seen:
                 seen.add(kind)
                 try:
@@ -58,39 +61,11 @@ def contains_secret_mark(hint: Hint) -> bool:
     return False
 
 
-def iter_marked_values(value: object) -> Iterator[object]:
-    """Yield the values of the fields that classes mark as secret, of all instances in *value*, each instance once."""
-    seen, stack = dict[int, object](), [value]
-    while stack:
-        part = stack.pop()
-        if type(part) in SCALAR_TYPES or id(part) in seen:
-            continue
-        seen[id(part)] = part
-        if isinstance(part, dict):
-            stack += part.values()
-        elif is_attrs_or_dataclass(type(part)) or is_named_tuple(type(part)) or is_pydantic_model(type(part)):
-            for hint, member in _iter_members(part):
-                if contains_secret_mark(hint) and not has_class_fields(type(member)):
-                    yield member
-                stack.append(member)
-        elif isinstance(part, list | tuple | set | frozenset):
-            stack += part
-
-
-def _iter_members(value: object) -> Iterator[tuple[Hint, object]]:
-    """Yield the hint and the value of each field of an instance."""
-    kind: Hint = type(value)
-    if is_pydantic_model(kind):
-        members = vars(value)
-        for name, item in kind.model_fields.items():
-            yield Annotated[(item.annotation, item, *item.metadata)], members.get(name)
-        return
+def _may_mark_secrets(model: Hint) -> bool:
     try:
-        fields = get_fields(kind)
-    except UnresolvedHintError:  # it has no JSON form either
-        return
-    for item in fields:
-        yield item.hint, getattr(value, item.attribute, None)
+        return has_secret_schema(model.model_json_schema())
+    except Exception:  # the seam to the classes of the program; nobody can say what such a one marks
+        return True
 
 
 def _list_parts(hint: Hint) -> Iterable[Hint]:

@@ -7,7 +7,6 @@ In contrast to `ValueReader`, which is for judges, this goes on past what only i
 from __future__ import annotations
 
 import re
-import sys
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -20,11 +19,17 @@ from types import MappingProxyType
 from typing import Final, cast
 from uuid import UUID
 
-from praval_tools.schema.class_fields import get_fields, is_attrs_or_dataclass, is_named_tuple, is_pydantic_model
+from praval_tools.schema.class_fields import (
+    get_fields,
+    is_attrs_or_dataclass,
+    is_named_tuple,
+    is_pydantic_model,
+    is_pydantic_secret,
+)
 from praval_tools.schema.decode_hooks import DecodeHooks
 from praval_tools.schema.encode import Encoder
 from praval_tools.schema.json_values import SCALAR_TYPES, to_key_text
-from praval_tools.schema.secret_marks import iter_marked_values
+from praval_tools.schema.marked_values import iter_marked_values
 from praval_tools.schema.type_handler import DecodeHook, EncodeHook, Mismatch, Unencodable
 from praval_tools.schema.type_hints import UnresolvedHintError
 from praval_tools.schema.type_lookup import get_type_handler, has_only_builtin_types
@@ -94,7 +99,7 @@ def _read_value(value: object, enclosing: tuple[int, ...]) -> object:
             return [read_spellings(item, enclosing) for item in vars(container)["__iter__"](value)]
     if issubclass(kind, MappingProxyType):
         return _read_members(cast("Mapping[object, object]", value).items(), enclosing)
-    if issubclass(kind, _find_pydantic_secrets()):
+    if is_pydantic_secret(kind):
         return read_spellings(object.__getattribute__(value, "_secret_value"), enclosing)
     if is_address_type(kind):
         return str(value)
@@ -151,9 +156,3 @@ def _get_decode_hook(kind: type) -> DecodeHook:
 def _get_encode_hook(kind: type) -> EncodeHook:
     """Return what writes one of Python's own types as JSON."""
     return get_type_handler(kind).make_encode_hook(kind, Encoder())
-
-
-def _find_pydantic_secrets() -> tuple[type, ...]:
-    """Return the classes of pydantic that hide one value; pydantic is never imported for the question."""
-    pydantic = sys.modules.get("pydantic")
-    return () if pydantic is None else (pydantic.SecretStr, pydantic.SecretBytes, pydantic.Secret)

@@ -7,16 +7,18 @@ not take. Read back, such a field has its default, or what the class computes.
 
 from __future__ import annotations
 
+import inspect
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from enum import Enum
-from functools import partial
+from functools import cached_property, partial
 from typing import Final
 
 import attrs
 
 from praval_tools.schema.class_fields import (
     get_class_origin,
+    get_fields,
     has_class_fields,
     is_attrs_or_dataclass,
     is_named_tuple,
@@ -35,17 +37,19 @@ def make_whole_check(hint: Hint) -> Callable[[object], bool] | None:
 
     It asks no more than the classes in the value: where it says no, the value has to be read back and compared.
     """
-    models = set()
+    models, may_hold_others = set(), False
     for part in _iter_hints(hint):
-        if is_attrs_or_dataclass(part) and not all(item.init for item in _list_declared_fields(get_class_origin(part))):
-            return _refuse
+        if is_attrs_or_dataclass(part):
+            if not _takes_all(part):
+                return _refuse
+            may_hold_others = may_hold_others or _may_hold_others(get_class_origin(part))
         if is_pydantic_model(part):
             if not _writes_all(part):
                 return _refuse
             models.add(part)
     if any(kind is not other and issubclass(kind, other) for kind in models for other in models):
         return _refuse  # which of them was declared where it is, its class does not say
-    return partial(_holds_only, models) if models else None
+    return partial(_holds_only, models) if models or may_hold_others else None
 
 
 def _iter_hints(hint: Hint) -> Iterator[Hint]:
@@ -61,6 +65,30 @@ def _iter_hints(hint: Hint) -> Iterator[Hint]:
             hints.extend(item.annotation for item in part.model_fields.values())
         elif (handler := find_type_handler(part)) is not None:
             hints.extend(handler.get_inner_hints(part))
+
+
+def _takes_all(hint: Hint) -> bool:
+    """Tell whether the constructor of a class was made of its fields, takes them all, and nothing besides."""
+    kind = get_class_origin(hint)
+    code = getattr(kind.__init__, "__code__", None)
+    is_generated = code is not None and (
+        code.co_filename.startswith(_GENERATED) or kind.__init__.__module__.startswith("pydantic.")
+    )
+    takes_fields = all(item.init for item in _list_declared_fields(kind))
+    return is_generated and takes_fields and all(item.readable for item in get_fields(hint))
+
+
+_GENERATED: Final = ("<string>", "<attrs generated ")
+"""How the names begin that dataclasses and attrs give to the files of their constructors."""
+
+
+def _may_hold_others(kind: Hint) -> bool:
+    """Tell whether instances of an attrs class or a dataclass are likely to hold more than their fields."""
+    takes_others = getattr(kind, "__pydantic_config__", {}).get("extra") == "allow"
+    return takes_others or any(hasattr(kind, name) for name in _INITIALIZERS)
+
+
+_INITIALIZERS: Final = ("__post_init__", "__attrs_pre_init__", "__attrs_post_init__")
 
 
 def _refuse(_: object) -> bool:
@@ -107,7 +135,11 @@ def _is_plain_hint(hint: Hint) -> bool:
 
 
 def _holds_only(models: Set[type], value: object) -> bool:
-    """Tell whether all pydantic models in *value* are of these very classes, as far as their fields are plain."""
+    """
+    Tell whether all pydantic models in *value* are of these very classes, as far as their fields are plain.
+
+    And whether all objects of other classes with fields hold these alone.
+    """
     values: list[Hint] = [value]
     while values:
         item = values.pop()
@@ -116,11 +148,13 @@ def _holds_only(models: Set[type], value: object) -> bool:
             values.extend(vars(item)[name] for name in kind.model_fields)
         elif kind is dict:
             values.extend(item.values())
-        elif kind in _CONTAINERS:
+        elif kind in _CONTAINERS or kind is deque:
             values.extend(item)
         elif kind in SCALAR_TYPES:
             continue
         elif has_class_fields(kind):
+            if _find_other_state(item):
+                return False
             values.extend(_list_state(item))
         elif not has_only_builtin_types(kind) and not issubclass(kind, Enum):
             return False
@@ -172,7 +206,20 @@ def _list_state(value: object) -> list[object]:
         others = [getattr(value, name, None) or {} for name in ("__pydantic_private__", "__pydantic_extra__")]
         return [*(vars(value).get(name, NOTHING) for name in kind.model_fields), *others]
     names = kind._fields if is_named_tuple(kind) else [item.name for item in _list_declared_fields(kind)]
-    return [getattr(value, name, NOTHING) for name in names]
+    return [*(getattr(value, name, NOTHING) for name in names), _find_other_state(value)]
+
+
+def _find_other_state(value: object) -> dict[str, object]:
+    """Return what an object of a class with fields holds besides them, cached properties left out."""
+    kind: Hint = type(value)
+    stored: dict[str, object] = getattr(value, "__dict__", {})
+    if not stored or not is_attrs_or_dataclass(kind):
+        return {}
+    names = {item.name for item in _list_declared_fields(kind)}
+    return {
+        name: item for name, item in stored.items()
+        if name not in names and not isinstance(inspect.getattr_static(kind, name, None), cached_property)
+    }  # fmt: skip
 
 
 def _has_same_json(value: object, read: object) -> bool:

@@ -134,6 +134,54 @@ class Begun:
         self.total = start + 1
 
 
+@dataclass
+class Rated:
+    net: int
+    rate: InitVar[int] = 19
+
+    def __post_init__(self, rate: int) -> None:
+        self.rate_used = rate
+
+
+@dataclass
+class RatedInPlace:
+    net: int
+    rate: InitVar[int] = 2
+
+    def __post_init__(self, rate: int) -> None:
+        self.net *= rate
+
+
+@dataclass(eq=False)
+class Noted:
+    name: str
+
+    def __post_init__(self) -> None:
+        self.note = self.name
+
+
+@attrs.define(slots=False)
+class NotedAttrs:
+    name: str
+
+    def __attrs_post_init__(self) -> None:
+        self.note = self.name
+
+
+@dataclass
+class Built:
+    name: str
+
+    def __init__(self, name: str, note: str = "") -> None:
+        self.name = name
+        self.note = note
+
+
+@pydantic_dataclass(config={"extra": "allow"})
+class Open:
+    name: str
+
+
 @attrs.define
 class LateAttrs:
     name: str
@@ -212,7 +260,11 @@ PARTLY_WRITTEN: list[tuple[Any, Any]] = [
     (Holder, Holder(inner=More(name="a"))), (Listed, Listed([EXCLUDED])), (Late, LATE),
     (LateUncompared, with_attribute(LateUncompared("a"), note="x")),
     (LateById, with_attribute(LateById("a"), note="x")), (LateFrozen, with_attribute(LateFrozen("a"), note="x")),
-    (Begun, Begun(5)), (LateAttrs, with_attribute(LateAttrs("a"), _note="x")),
+    (Begun, Begun(5)), (Rated, Rated(100, 7)), (list[Rated], [Rated(100, 7)]),
+    (Noted, with_attribute(Noted("a"), note="x")), (NotedAttrs, with_attribute(NotedAttrs("a"), note="x")),
+    (dict[str, Noted], {"a": with_attribute(Noted("a"), more="x")}), (Built, Built("a", "x")),
+    (Open, with_attribute(Open("a"), more="x")),
+    (LateAttrs, with_attribute(LateAttrs("a"), _note="x")),
     (LatePydantic, with_attribute(LatePydantic("a"), note="x")),
     (Opaque, with_attribute(Opaque("a"), inner=Box(1))), (Opaque, with_attribute(Opaque("a"), inner=Strange())),
     (list[Late], [Late("a"), LATE]), (list[Late], (LATE,)), (dict[str, Excluded], {"a": EXCLUDED}),
@@ -265,17 +317,25 @@ class Cached:
         return self.name * 2
 
 
+@dataclass
+class CachedLate(Cached):
+    def __post_init__(self) -> None:
+        self.number = len(self.name)
+
+
 class Loose(BaseModel):
     value: Any
     numbers: list[float] = []
 
 
-CACHED = Cached("a")
-assert CACHED.long
+CACHED, CACHED_LATE = Cached("a"), CachedLate("a")
+assert CACHED.long == CACHED_LATE.long
 WHOLE: list[tuple[Any, Any]] = [
     (Excluded, Excluded(name="a")), (Private, Private(name="a")), (Holder, Holder(inner=Excluded(name="a"))),
     (Late, Late("a")), (LateById, LateById("a")), (Area, Area([1, 2.5])), (AreaById, AreaById([1, 2.5])),
     (AreaAttrs, AreaAttrs(3)), (list[Area], [Area([1])]), (Locked, Locked("a")), (Cached, CACHED), (Begun, Begun()),
+    (Rated, Rated(100)), (RatedInPlace, RatedInPlace(2, 3)), (NotedAttrs, NotedAttrs("a")),
+    (list[NotedAttrs], [NotedAttrs("a")]), (Built, Built("a")), (CachedLate, CACHED_LATE), (Open, Open("a")),
     (Loose, Loose(value=[1, "a", None], numbers=[1, 2.0])), (Node, make_node("")), (Listed, Listed([])),
     (dict[str, Excluded], {"a": Excluded(name="a")}), (NamedLate, NamedLate(Late("a"))),
     (PlainHolder, PlainHolder(inner=[Plain(name="a", numbers=[1])])), (Plain | PlainSub, Plain(name="a")),

@@ -1,17 +1,24 @@
 """Secrets that are marked in pydantic models are hidden as those of all other classes are."""
 
+# Tests of: schema/model_marks, schema/marked_values, schema/secret_marks
+
 from __future__ import annotations
 
 import base64
 import json
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from types import MappingProxyType
+from typing import Annotated, Any, NamedTuple
 
+import attrs
+import pydantic
 import pytest
-from pydantic import BaseModel, Field, RootModel
+from pydantic import BaseModel, Field, RootModel, SecretBytes, SecretStr, WithJsonSchema, computed_field
+from typing_extensions import TypedDict
 
-from praval_tools import Secret, ToolCall, ToolRegistry
+from praval_tools import Outcome, Secret, ToolCall, ToolRegistry
 
 HIDDEN = "Zq7xSECRETvalue99"
 
@@ -72,6 +79,168 @@ def use(hint: Any, value: Any, path: Path, body: str) -> bytes:
         registry.execute(ToolCall("1", "take", {"value": value}, "ann"))
         registry.execute(ToolCall("2", "take", json.dumps({"value": value}), "ann"))
     return b"".join(part.read_bytes() for part in path.parent.glob("j.db*") if part.is_file() and part.suffix != ".key")
+
+
+class Extra(BaseModel):
+    word: str = Field(json_schema_extra={"writeOnly": True})
+
+
+class Format(BaseModel):
+    word: str = Field(json_schema_extra={"format": "password"})
+
+
+class Call(BaseModel):
+    word: str = Field(json_schema_extra=lambda schema: schema.update(writeOnly=True))
+
+
+class Said(BaseModel):
+    word: Annotated[str, WithJsonSchema({"type": "string", "format": "password"})]
+
+
+class SaidOfAll(BaseModel, json_schema_extra={"properties": {"word": {"type": "string", "writeOnly": True}}}):
+    word: str
+
+
+class Whole(BaseModel, json_schema_extra={"writeOnly": True}):
+    word: str
+
+
+class Text(BaseModel):
+    word: SecretStr
+
+
+class Bytes(BaseModel):
+    word: SecretBytes
+
+
+class Texts(BaseModel):
+    word: list[SecretStr]
+
+
+class MaybeText(BaseModel):
+    word: SecretStr | None
+
+
+class OwnSecret(BaseModel):
+    word: pydantic.Secret[str]
+
+
+class RootText(RootModel[SecretStr]):
+    pass
+
+
+class Open(BaseModel, extra="allow"):
+    __pydantic_extra__: dict[str, Annotated[str, Secret]]
+
+
+class Loose(BaseModel, extra="allow"):
+    pass
+
+
+class ExtraAlias(BaseModel):
+    word: str = Field(validation_alias="given", serialization_alias="written", json_schema_extra={"writeOnly": True})
+
+
+class Computed(BaseModel):
+    @computed_field(json_schema_extra={"writeOnly": True})  # type: ignore[prop-decorator]
+    @property
+    def word(self) -> str:
+        """Make a secret."""
+        return HIDDEN
+
+
+class Again(BaseModel):
+    word: str = Field(json_schema_extra={"writeOnly": True})
+    inner: Again | None = None
+
+
+class Entry(TypedDict):
+    word: Annotated[str, Secret]
+
+
+class HoldsEntry(BaseModel):
+    entry: Entry
+
+
+class RootEntry(RootModel[Entry]):
+    pass
+
+
+class Unknown:
+    """Has no schema."""
+
+
+class NoSchema(BaseModel, arbitrary_types_allowed=True):
+    word: str
+    unknown: Unknown | None = None
+
+
+class Plain(NamedTuple):
+    word: str
+
+
+@dataclass
+class MarksPlain:
+    plain: Annotated[Plain, Secret]
+
+
+@attrs.define
+class MayMarkPlain:
+    plain: Annotated[Plain, Secret] | None
+
+
+class ModelMarksPlain(BaseModel):
+    plain: Annotated[Plain, Secret]
+
+
+@dataclass
+class HoldsNoSchema:
+    model: NoSchema
+
+
+MARKED: list[Any] = [
+    Extra(word=HIDDEN), Format(word=HIDDEN), Call(word=HIDDEN), Said(word=HIDDEN), SaidOfAll(word=HIDDEN),
+    Whole(word=HIDDEN), Text(word=SecretStr(HIDDEN)), Bytes(word=SecretBytes(HIDDEN.encode())),
+    Texts(word=[SecretStr(HIDDEN)]), MaybeText(word=SecretStr(HIDDEN)), OwnSecret(word=pydantic.Secret(HIDDEN)),
+    RootText(SecretStr(HIDDEN)), Open(word=HIDDEN), Loose(more=[Extra(word=HIDDEN)]), ExtraAlias(given=HIDDEN),
+    Computed(), Again(word="other", inner=Again(word=HIDDEN)), HoldsEntry(entry={"word": HIDDEN}),
+    RootEntry({"word": HIDDEN}), NoSchema(word=HIDDEN), HoldsNoSchema(NoSchema(word=HIDDEN)),
+    MarksPlain(Plain(HIDDEN)), MayMarkPlain(Plain(HIDDEN)), ModelMarksPlain(plain=Plain(HIDDEN)),
+    deque([Extra(word=HIDDEN)]), MappingProxyType({"a": Extra(word=HIDDEN)}),
+]  # fmt: skip
+"""Values with a secret that their classes mark."""
+UNMARKED: list[Any] = [
+    RootModel[list[str]](["seen-value"]), Loose(more="seen-value"),
+    Login(user="seen-value", pin=HIDDEN), Again(word=HIDDEN).model_dump(include={"inner"}) | {"a": "seen-value"},
+]  # fmt: skip
+
+
+def record_result(hint: Any, value: Any) -> str:
+    """Return what the journal has of the result of a tool that returns *value*, which it quotes besides."""
+
+    def give() -> Any:
+        """Give."""
+        return {"value": value, "text": f"for {HIDDEN}"} if hint is not list else [value, f"for {HIDDEN}"]
+
+    give.__annotations__["return"] = hint
+    with ToolRegistry(journal="memory") as registry:
+        registry.tool(owned_by="ann")(give)
+        assert Outcome.OK is registry.execute(ToolCall("1", "give", {}, "ann")).outcome
+        assert registry.journal is not None
+        return "\n".join(map(str, registry.journal.events()))
+
+
+class TestMarksOfReturnedModels:
+    @pytest.mark.parametrize("hint", [Any, dict[str, Any], list], ids=str)
+    @pytest.mark.parametrize("value", MARKED, ids=lambda value: type(value).__name__)
+    def test_are_hidden_where_no_hint_names_the_class(self, hint: Any, value: Any) -> None:
+        """Broken promise: what only the schema of a class marks stood in the journal where the tool returns `Any`."""
+        assert HIDDEN not in record_result(hint, value)
+
+    @pytest.mark.parametrize("value", UNMARKED, ids=lambda value: type(value).__name__)
+    def test_hide_nothing_else(self, value: Any) -> None:
+        """What is beside a marked field, and in classes that mark nothing, is recorded."""
+        assert "seen-value" in record_result(Any, value)
 
 
 class TestMarksInModels:

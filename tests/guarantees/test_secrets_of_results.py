@@ -16,7 +16,7 @@ from praval_tools import Outcome, ToolCall, ToolRegistry
 from praval_tools.loop import ToolLoop
 from praval_tools.testing import fake_model
 
-KINDS = ("object", "list", "dict", "iterator", "model", "scalar")
+KINDS = ("object", "list", "dict", "iterator", "model", "scalar", "described", "hidden")
 TOOLS = ("give_marked_dict", "give_submodel", "give_model_in_model", "give_wrong_type", "generate_marked")
 SPELLINGS = (PIN, "2031-05-06T07:08:09", str(OPENED))
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import attrs
-from pydantic import BaseModel, Field, RootModel, SerializeAsAny, field_serializer
+from pydantic import BaseModel, Field, RootModel, SecretStr, SerializeAsAny, field_serializer
 
 from praval_tools import (
     Content,
@@ -142,6 +142,14 @@ class Login(Owner):
     pin: Annotated[str, Secret]
 
 
+class Described(Owner):
+    pin: str = Field(json_schema_extra={"writeOnly": True})
+
+
+class Hidden(Owner):
+    pin: SecretStr
+
+
 class Pin(RootModel[Annotated[str, Secret]]):
     pass
 
@@ -227,7 +235,8 @@ def give_marked(kind: str) -> Any:
     account = Account("ann", PIN, OPENED)
     return {
         "object": account, "list": [account], "dict": {"a": (account,)}, "iterator": [iter([account])],
-        "model": Login(owner="ann", pin=PIN), "scalar": Pin(PIN),
+        "model": Login(owner="ann", pin=PIN), "scalar": Pin(PIN), "described": [Described(owner="ann", pin=PIN)],
+        "hidden": [Hidden(owner="ann", pin=SecretStr(PIN)), f"pin {PIN}"],
     }[kind]  # fmt: skip
 
 

@@ -1,0 +1,132 @@
+"""Tells which members of pydantic models are marked as secret, in their hints or in the schemas of their classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from contextlib import suppress
+from functools import lru_cache
+from itertools import chain
+from typing import Annotated, Final, NamedTuple
+
+from praval_tools.schema.class_fields import has_class_fields
+from praval_tools.schema.json_pointer import resolve_pointer
+from praval_tools.schema.schema_tree import JsonSchema, iter_schemas
+from praval_tools.schema.secret_marks import contains_secret_mark, marks_secret
+from praval_tools.schema.type_hints import Hint
+from praval_tools.schema.value_reader import find_model_key
+
+_MODES: Final = ("validation", "serialization")
+_OTHER_KEYS: Final = ("additionalProperties", "patternProperties")
+_MEMBER_KEYWORDS: Final = frozenset({"properties", *_OTHER_KEYS, "$defs", "definitions", "$ref", "allOf"})
+"""Keywords that say something of single members, or lead to what does."""
+
+
+class ModelMarks(NamedTuple):
+    """
+    What a pydantic model marks as secret.
+
+    Args:
+        names: Fields, computed ones too, and extra keys.
+        outer_names: Those of *names* that are marked where they are, not only inside the classes of their values.
+        has_marked_extras: All extra keys are marked.
+        is_whole: The model is marked as a whole, or may be, as nobody can say.
+    """
+
+    names: Set[str] = frozenset()
+    outer_names: Set[str] = frozenset()
+    has_marked_extras: bool = False
+    is_whole: bool = False
+
+
+def iter_marked_members(model: Hint) -> Iterator[object]:
+    """Yield what a model marks of its own; what the classes of its members mark inside of them is left out."""
+    kind: Hint = type(model)
+    marks = read_model_marks(kind)
+    if marks.is_whole:
+        yield model
+        return
+    fields, extras = vars(model), getattr(model, "__pydantic_extra__", None) or {}
+    for name, member in chain(fields.items(), extras.items()):
+        is_extra = marks.has_marked_extras and name not in fields
+        if is_extra or name in marks.outer_names or (name in marks.names and not has_class_fields(type(member))):
+            yield member
+    for name in marks.names & kind.model_computed_fields.keys():
+        with suppress(Exception):  # the seam to code of the class; what raises has no JSON form either
+            yield getattr(model, name)
+
+
+@lru_cache(maxsize=1024)
+def read_model_marks(kind: Hint) -> ModelMarks:
+    """Return what a class of pydantic models marks; as a whole where its schema cannot be made or read."""
+    try:
+        return _read_marks(kind)
+    except Exception:  # the seam to what the program says of its classes
+        return ModelMarks(is_whole=True)
+
+
+def _read_marks(kind: Hint) -> ModelMarks:
+    schemas: list[JsonSchema] = []
+    for mode in _MODES:
+        with suppress(Exception):  # the seam to the classes of the program
+            schemas.append(kind.model_json_schema(mode=mode))
+    layers = [(layer, schema) for schema in schemas for layer in _iter_layers(schema)]
+    if not layers or any(_is_marked(_strip_members(layer), schema) for layer, schema in layers):
+        return ModelMarks(is_whole=True)
+    properties = [(key, part, schema) for layer, schema in layers for key, part in layer.get("properties", {}).items()]
+    keys = {key for key, part, schema in properties if _is_marked(part, schema)}
+    outer_keys = {key for key, part, _ in properties if any(map(marks_secret, iter_schemas(part)))}
+    names, outer_names = {*keys}, {*outer_keys}
+    for name, item in {**kind.model_fields, **kind.model_computed_fields}.items():
+        aliases = _list_names(name, item)
+        if aliases & keys or (keys and getattr(kind, "__pydantic_root_model__", False)):
+            names.add(name)
+        if aliases & outer_keys:
+            outer_names.add(name)
+    for name, item in kind.model_fields.items():
+        hint = _get_field_hint(item)
+        if contains_secret_mark(hint):
+            names.add(name)
+        if contains_secret_mark(hint, looks_into_classes=False):
+            outer_names.add(name)
+    others = [({key: layer[key] for key in _OTHER_KEYS if key in layer}, schema) for layer, schema in layers]
+    return ModelMarks(names, outer_names, any(_is_marked(part, schema) for part, schema in others))
+
+
+def _get_field_hint(item: Hint) -> Hint:
+    return Annotated[(item.annotation, item, *item.metadata)]
+
+
+def _list_names(name: str, item: Hint) -> set[str | None]:
+    """Return the names by which schemas may have a field."""
+    key = find_model_key(item, name) if hasattr(item, "validation_alias") else None
+    return {name, key, item.alias, getattr(item, "serialization_alias", None)}
+
+
+def _iter_layers(schema: JsonSchema) -> Iterator[JsonSchema]:
+    """Yield the schemas that all hold for the very value that *schema* describes."""
+    layers, seen = [schema], set[int]()
+    while layers:
+        layer = layers.pop()
+        if id(layer) in seen or not isinstance(layer, dict):
+            continue
+        seen.add(id(layer))
+        yield layer
+        layers += [*layer.get("allOf", ()), resolve_pointer(schema, layer.get("$ref"))]
+
+
+def _strip_members(layer: JsonSchema) -> JsonSchema:
+    return {keyword: value for keyword, value in layer.items() if keyword not in _MEMBER_KEYWORDS}
+
+
+def _is_marked(part: object, root: JsonSchema) -> bool:
+    """Tell whether a part of a schema marks anything as secret, also where its references lead."""
+    parts, seen = [part], set[str]()
+    while parts:
+        for schema in iter_schemas(parts.pop()):
+            if marks_secret(schema):
+                return True
+            reference = schema.get("$ref")
+            if isinstance(reference, str) and reference not in seen:
+                seen.add(reference)
+                parts.append(resolve_pointer(root, reference))
+    return False
