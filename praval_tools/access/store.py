@@ -214,8 +214,8 @@ class StateStore:
                     self._active_change = None
                 while not self._store_and_publish(change):  # a signal or another process came in between
                     change.replan(self.state)
-                for act in change.when_published:
-                    act()
+                for callback in change.when_published:
+                    callback()
         finally:
             self.subscriptions.deliver_events()
 
@@ -242,8 +242,8 @@ class StateStore:
         self._refuse_reentry()
         with self._lock:
             self._commit_plans([plan for _, plan in change.plans])
-            for act in change.when_published:
-                act()
+            for callback in change.when_published:
+                callback()
         self.subscriptions.deliver_events()
 
     @contextmanager

@@ -36,12 +36,12 @@ def store(folder: Path) -> FailingStore:
     return FailingStore(SqlStore(folder / "runs.db"))
 
 
-def act_at_block(store: FailingStore, act: Callable[[], object], *, fails: bool = True) -> None:
-    """Have *act* called while the block of a file is written, which then may fail."""
+def call_at_block(store: FailingStore, meanwhile: Callable[[], object], *, fails: bool = True) -> None:
+    """Have *meanwhile* called while the block of a file is written, which then may fail."""
 
     def before(kind: str) -> None:
         if kind == "tool_blocked":
-            act()
+            meanwhile()
 
     store.before = before
     store.fails = {"tool_blocked"} if fails else set()
@@ -67,7 +67,7 @@ class TestHandlers:
                 answer = approvals.interpret_answer(None, approvals.effective_handler(None))  # type: ignore[arg-type, misc]
                 seen.extend([answer, get_runtime(registry).options.errors])
 
-            act_at_block(store, look, fails=is_failing)
+            call_at_block(store, look, fails=is_failing)
             if is_failing:
                 with pytest.raises(JournalError):
                     source.refresh()
@@ -107,12 +107,12 @@ def test_a_load_that_fails_keeps_what_was_set_meanwhile(store: FailingStore) -> 
     with ToolRegistry(journal=store) as registry:
         source = registry.configure_from("c.yml")
 
-        def act() -> None:
+        def meanwhile() -> None:
             registry.set_approval_handler(deny)
             registry.limits.set(agent="eve", per_minute=1)
 
         Path("c.yml").write_text(f"{TOOL}{LIMIT.replace('100', '50')}{BLOCK}")
-        act_at_block(store, act)
+        call_at_block(store, meanwhile)
         with pytest.raises(JournalError):
             source.refresh()
 
@@ -126,7 +126,7 @@ def test_a_load_that_fails_takes_its_limits_back(store: FailingStore) -> None:
     with ToolRegistry(journal=store) as registry:
         source, seen = registry.configure_from("c.yml"), list[Any]()
         Path("c.yml").write_text(f"{TOOL}{LIMIT.replace('100', '50')}{BLOCK}")
-        act_at_block(store, lambda: seen.extend(registry.limits.all()))
+        call_at_block(store, lambda: seen.extend(registry.limits.all()))
         with pytest.raises(JournalError):
             source.refresh()
 
