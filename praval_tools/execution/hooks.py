@@ -15,6 +15,7 @@ from praval_tools.execution.plugin_code import run_as
 from praval_tools.names import get_plain_type
 from praval_tools.schema.json_input import copy_json
 from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES, are_scalars
+from praval_tools.tools.decision import Allow
 
 if TYPE_CHECKING:
     from praval_tools.access.records import AgentProfile
@@ -125,6 +126,15 @@ class CallHooks(msgspec.Struct, frozen=True, eq=False):
         """Return the first answer of a plugin to a request for an approval, or `UNANSWERED`."""
         answers = (approve(request=request.copy()) for approve in self.approve)
         return next((answer for answer in answers if answer is not None), UNANSWERED)
+
+    def ask_both(self, others: CallHooks, request: ApprovalRequest) -> object:
+        """Return the answer of the plugins, where *others* are about to take their place: both must allow."""
+        first = self.ask_approval(request)
+        if type(first) is not Allow:
+            return first
+        second = others.ask_approval(request)
+        is_edited = type(second) is Allow and (first.arguments is not None or second.arguments is not None)
+        return UNANSWERED if is_edited else second
 
     def shut_down_engines(self) -> None:
         """Shut down the engines of plugins: each by its `shutdown`, else its `close`, where it has one."""

@@ -7,12 +7,13 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 from attrs import define, evolve, field
 
 from praval_tools.config.plugins import PluginsConfig, PluginTable
-from praval_tools.execution.hooks import PluginContribution
+from praval_tools.execution.hooks import CallHooks, PluginContribution
 from praval_tools.names import format_count, normalize_distribution_name
 from praval_tools.plugins.activation import Activation, PlainToolPlanner, StagedPlugin, ToolPlanner, adopt_agents
 from praval_tools.plugins.admission import Admission, admit_tools
@@ -202,7 +203,13 @@ class PluginLoad:
     def applying(self) -> Iterator[None]:
         """Let no other thread activate plugins meanwhile; what is activated inside is complete at the end."""
         with self.store.lock:
-            yield
+            approvals = self._runtime.approvals
+            approver = approvals.fallback_handler
+            try:
+                yield
+            except BaseException:
+                approvals.fallback_handler = approver
+                raise
             self._complete()
 
     def activate(self, planner: ToolPlanner | None = None) -> None:
@@ -233,6 +240,13 @@ class PluginLoad:
                 failed.add(step.plugin.key)
                 step.fail(error)
         self._hooks = activation.hooks
+        self._narrow_approvals(self._runtime.hooks, activation.hooks)
+
+    def _narrow_approvals(self, before: CallHooks, after: CallHooks) -> None:
+        """Have calls approved only by plugins of before and after together, until the hooks of after count."""
+        if before.approve is not after.approve:
+            both = before.approve and after.approve
+            self._runtime.approvals.fallback_handler = partial(before.ask_both, after) if both else None
 
     def _match_sources(self, contributions: Iterable[PluginContribution]) -> dict[int, PluginContribution]:
         """Return what was loaded before for the same tables, wherever in the file they stand now, by their steps."""

@@ -1,0 +1,100 @@
+"""What counts at the moments of a load of plugins: as it is published, as it fails, and as it is tried again."""
+
+# Tests of: plugins/plugin_load, plugins/activation
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from plugin_rig import HEAD, Site, loaded, site, write_tool  # noqa: F401  # fixtures
+
+from praval_tools import ConfigError, Outcome, ToolCall, ToolRegistry
+
+APPROVER = (
+    HEAD
+    + """
+from praval_tools import Allow, Deny
+@hookimpl
+def praval_tools_approve(request):
+    return {answer}
+"""
+)
+PAY = write_tool("pay").replace("@tool", "@tool(requires_approval=True)")
+WAITS, OK, DENIED = Outcome.APPROVAL_REQUIRED, Outcome.OK, Outcome.APPROVAL_DENIED
+
+Load = Callable[[ToolRegistry, str], object]
+
+
+def load_file(registry: ToolRegistry, text: str) -> None:
+    """Load a configuration into a registry."""
+    file = Path("a.toml")
+    file.write_text(text)
+    registry.configure_from(file)
+
+
+def load_tables(registry: ToolRegistry, text: str) -> None:
+    """Load the plugins as a program does, with the tables of a file of their own."""
+    file = Path("plugins.toml")
+    file.write_text(text)
+    loaded(registry, config=file)
+
+
+def call(registry: ToolRegistry, tool: str = "pay") -> Outcome:
+    """Call a tool and return what became of it."""
+    return registry.execute(ToolCall("c", tool, {}, "bob")).outcome
+
+
+def call_as_published(registry: ToolRegistry, load: Load, text: str) -> set[Outcome]:
+    """Load, and call a tool as soon as the change counts; return what became of the calls."""
+    outcomes = set[Outcome]()
+    end = registry.subscribe(lambda _: outcomes.add(call(registry)))
+    load(registry, text)
+    end()
+    return outcomes - {Outcome.UNKNOWN_TOOL}
+
+
+@pytest.mark.parametrize("load", [load_file, load_tables])
+class TestApprovalsOfPlugins:
+    OLD = "[plugins.acme]\ntrust = true\n[plugins.shop]\nenabled = false\n"
+    SHOP = '[plugins.shop]\nowned_by = "bob"\n'
+    TRUSTED = SHOP + "[plugins.acme]\ntrust = true\n"
+
+    @pytest.mark.parametrize("acme", ["", "[plugins.acme]\ntrust = false\n", "[plugins.acme]\nenabled = false\n"])
+    def test_a_load_that_takes_them_away_lets_none_approve(self, site: Site, load: Load, acme: str) -> None:
+        """A tool that comes with the end of an approver is never approved by it."""
+        site.install("acme", APPROVER.format(answer="Allow()"))
+        site.install("shop", PAY)
+        registry = ToolRegistry()
+        load(registry, self.OLD)
+
+        assert {WAITS} == call_as_published(registry, load, self.SHOP + acme) | {call(registry)}
+
+    @pytest.mark.parametrize(
+        ("before", "after", "expected"),
+        [("Allow()", "Allow()", OK), ("Allow()", "Deny()", DENIED), ("Deny()", "Allow()", DENIED)],
+    )
+    def test_both_approve_as_one_replaces_the_other(
+        self, site: Site, load: Load, before: str, after: str, expected: Outcome
+    ) -> None:
+        """At the moment of the change a call runs only where the hooks of before and after both allow it."""
+        site.install("acme", APPROVER.format(answer=before))
+        site.install("shop", PAY)
+        registry = ToolRegistry()
+        load(registry, self.OLD)
+        site.remove("acme")
+        site.install("acme", APPROVER.format(answer=after), version="2.0")
+
+        assert {expected} == call_as_published(registry, load, self.TRUSTED)
+
+    def test_a_load_that_fails_leaves_them(self, site: Site, load: Load) -> None:
+        """What approved before does so again where the load changes nothing."""
+        site.install("acme", APPROVER.format(answer="Allow()"))
+        site.install("shop", PAY)
+        registry = ToolRegistry()
+        load(registry, self.TRUSTED)
+        with pytest.raises(ConfigError):
+            load_file(registry, self.SHOP + '[[grants]]\ntool = "nosuch"\nagent = "bob"\n')
+
+        assert OK is call(registry)
