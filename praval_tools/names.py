@@ -44,6 +44,12 @@ _short_repr.maxlevel, _short_repr.maxother, _short_repr.maxlong, _short_repr.max
 _short_repr.maxdict = _short_repr.maxlist = _short_repr.maxtuple = _short_repr.maxset = _short_repr.maxfrozenset = 40
 
 
+def find_file_label(key: str | None) -> str:
+    """Return what stands for the file that a grant of this key comes from; empty where it comes from none."""
+    label = (key or "").rpartition(":")[0]
+    return label if label.startswith(FILE_LABEL_PREFIX) else ""
+
+
 def check_tool_name(name: object) -> str:
     """
     Return *name* if it is a legal tool name.

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Container, Iterator, Mapping, Set
+from collections.abc import Container, Iterator, Mapping, Set
 from datetime import datetime, timedelta
 from hashlib import sha256
 
 from msgspec.structs import replace
 
 from praval_tools.access import events
-from praval_tools.access.commands import plan_agent_withdrawal, plan_withdrawal
+from praval_tools.access.commands import plan_agent_withdrawal
 from praval_tools.access.grants import GrantRequest, plan_grant
 from praval_tools.access.permissions import Grant, GrantTerms
 from praval_tools.access.records import AgentProfile, Block
-from praval_tools.access.restore import is_other_version
 from praval_tools.access.state import AccessState, get_block_key, get_disabling_key
 from praval_tools.access.transitions import apply_events
 from praval_tools.clock import Clock
@@ -23,14 +22,13 @@ from praval_tools.config.system import AgentConfig, GrantConfig
 from praval_tools.config_loading.checks import read_expiry
 from praval_tools.config_loading.declarations import Declarations, Located, ProblemCollector
 from praval_tools.config_loading.in_force import InForce
-from praval_tools.config_loading.labels import find_label
 from praval_tools.errors import DuplicateAgentError, UnknownToolError
-from praval_tools.names import OPERATOR, check_agent_name, find_similar_names
+from praval_tools.names import OPERATOR, check_agent_name, find_file_label, find_similar_names
+from praval_tools.plugins.activation import ToolPlanner
 from praval_tools.tools.frames import get_current_person
-from praval_tools.tools.tool import AnyTool
 
 
-class AccessPlan:
+class AccessPlan(ToolPlanner):
     """
     Plans the access that is declared; each plan may be asked again, where another process changed something meanwhile.
 
@@ -49,6 +47,7 @@ class AccessPlan:
         self, declarations: Declarations, labels: Mapping[str, str], own: Set[str], previous: InForce,
         new: InForce, problems: ProblemCollector, clock: Clock, *, awaits_plugins: bool,
     ) -> None:  # fmt: skip
+        super().__init__(own)
         self._declarations, self._labels, self._own, self._awaits_plugins = declarations, labels, own, awaits_plugins
         self._previous, self._new, self._problems, self._clock = previous, new, problems, clock
         self.doubts: dict[str, str] = {}
@@ -151,23 +150,8 @@ class AccessPlan:
         return [
             events.GrantRevoked(grant=grant.id, by=label, reason="not declared any more")
             for grant in grants
-            if grant.by == OPERATOR and (label := find_label(grant.key)) in self._own and grant.key not in declared
+            if grant.by == OPERATOR and (label := find_file_label(grant.key)) in self._own and grant.key not in declared
         ]
-
-    def plan_withdrawal(self, state: AccessState, tools: Collection[str], reason: str) -> list[events.AnyStateEvent]:
-        """
-        Plan that *tools* leave this registry: what these files grant of them ends, and all else waits in the journal.
-
-        Without a journal, what other files grant ends as well, and is made again once they are loaded again.
-        """
-        return [*_plan_revocations(state, tools, self._own, reason), *plan_withdrawal(state, tools, reason)]
-
-    def plan_replacement(self, state: AccessState, tool: AnyTool) -> list[events.AnyStateEvent]:
-        """Plan that *tool* takes the place of the one of its name; another version gets what it would after a start."""
-        is_other = is_other_version(state.tools[tool.name], tool)
-        reason = "its configuration changed the tool"
-        ends = _plan_revocations(state, [tool.name], set(), reason) if is_other else ()
-        return [*ends, events.ToolRegistered(tool=tool, replaces=True, redeclares=True, is_other=is_other)]
 
     def _has_tool(self, state: AccessState, entry: Located[GrantConfig]) -> bool:
         """Tell whether the tool is there; if not, it is awaited, a problem of its own, or one of this entry."""
@@ -197,18 +181,6 @@ class AccessPlan:
         return []
 
 
-def _plan_revocations(
-    state: AccessState, tools: Collection[str], files: Set[str], reason: str
-) -> Iterator[events.AnyStateEvent]:
-    """Plan that what files grant of *tools* ends: what these *files* do, and what no journal holds."""
-    for record in state.grants.values():
-        grant, label = record.grant, find_label(record.grant.key)
-        if not label or grant.by != OPERATOR or grant.tool not in tools or record.end_reason:
-            continue
-        if label in files or not record.stored:
-            yield events.GrantRevoked(grant=grant.id, by=label, reason=reason)
-
-
 def _list_withdrawn_keys(state: AccessState) -> set[str]:
     """Return the keys of the grants that ended since no file declared them any more, and by nobody else."""
     withdrawn, ended_by_others = set[str](), set[str]()
@@ -225,14 +197,14 @@ def _iter_ended_grants(state: AccessState) -> Iterator[tuple[Grant, bool]]:
     """Yield the grants that ended, also those without tools, with whether the file of their key ended them."""
     for record in state.grants.values():
         if record.end_reason:
-            yield record.grant, record.end_reason == f"revoked by {find_label(record.grant.key)!r}"
+            yield record.grant, record.end_reason == f"revoked by {find_file_label(record.grant.key)!r}"
     for tool in state.stored_changes:
         changes = state.list_stored_changes(tool)
         enders = {stored.key: stored.change.by for stored in changes if isinstance(stored.change, events.GrantRevoked)}
         for stored in changes:
             if stored.key in enders and isinstance(stored.change, events.ToolAssigned):
                 grant = stored.change.grant
-                yield grant, enders[stored.key] == find_label(grant.key)
+                yield grant, enders[stored.key] == find_file_label(grant.key)
 
 
 def _has_same_terms(first: AgentProfile, second: AgentProfile) -> bool:

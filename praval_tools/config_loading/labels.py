@@ -45,9 +45,3 @@ def label_files(
                 problems.found.append(document.build_problem((), f"{path}: {text}"))
         labels[document.file] = label
     return labels
-
-
-def find_label(key: str | None) -> str:
-    """Return what stands for the file that a grant of this key comes from; empty where it comes from none."""
-    label = (key or "").rpartition(":")[0]
-    return label if label.startswith(FILE_LABEL_PREFIX) else ""

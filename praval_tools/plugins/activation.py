@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 
 import msgspec
 
 from praval_tools.access.commands import EventList, plan_agent_withdrawal, plan_withdrawal
-from praval_tools.access.events import AgentDeclared, AnyStateEvent, PolicyAdded, PolicyRemoved, ToolRegistered
+from praval_tools.access.events import (
+    AgentDeclared,
+    AnyStateEvent,
+    GrantRevoked,
+    PolicyAdded,
+    PolicyRemoved,
+    ToolRegistered,
+)
 from praval_tools.access.records import AgentProfile
 from praval_tools.access.restore import is_other_version
 from praval_tools.access.state import AccessState
@@ -16,7 +22,7 @@ from praval_tools.config.plugins import PluginTable
 from praval_tools.errors import DuplicateAgentError
 from praval_tools.execution.hooks import PluginContribution
 from praval_tools.execution.plugin_code import run_as
-from praval_tools.names import get_collision_keys
+from praval_tools.names import OPERATOR, find_file_label, get_collision_keys
 from praval_tools.plugins.admission import Admission
 from praval_tools.plugins.contents import EXTENSION_KINDS, PluginContents
 from praval_tools.plugins.discovery import InstalledPlugin
@@ -54,27 +60,42 @@ class StagedPlugin(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     source: Mapping[str, object] | None = None
 
 
-class ToolPlanner(Protocol):
-    """Plans that tools leave a registry, or get others in their place."""
+class ToolPlanner:
+    """
+    Plans that tools leave a registry, or get others in their place.
+
+    Args:
+        files: What stands for the files whose grants of tools that leave end; none: a program takes them out.
+    """
+
+    def __init__(self, files: Set[str] = frozenset()) -> None:
+        self._files = files
 
     def plan_withdrawal(self, state: AccessState, tools: Collection[str], reason: str) -> EventList:
-        """Plan that *tools* leave this registry."""
+        """
+        Plan that *tools* leave this registry: what these files grant of them ends, and all else waits in the journal.
 
-    def plan_replacement(self, state: AccessState, tool: AnyTool) -> EventList:
-        """Plan that *tool* takes the place of the one of its name."""
-
-
-class PlainToolPlanner:
-    """Plans that for a program, of whose grants no file knows."""
-
-    def plan_withdrawal(self, state: AccessState, tools: Collection[str], reason: str) -> EventList:
-        """Plan that *tools* leave this registry alone."""
-        return plan_withdrawal(state, tools, reason)
+        Without a journal, what other files grant ends as well, and is made again once they are loaded again.
+        """
+        return [*_plan_revocations(state, tools, self._files, reason), *plan_withdrawal(state, tools, reason)]
 
     def plan_replacement(self, state: AccessState, tool: AnyTool) -> EventList:
         """Plan that *tool* takes the place of the one of its name; another version gets what it would after a start."""
         is_other = is_other_version(state.tools[tool.name], tool)
-        return [ToolRegistered(tool=tool, replaces=True, redeclares=True, is_other=is_other)]
+        ends = _plan_revocations(state, [tool.name], frozenset(), "another version took its place") if is_other else ()
+        return [*ends, ToolRegistered(tool=tool, replaces=True, redeclares=True, is_other=is_other)]
+
+
+def _plan_revocations(
+    state: AccessState, tools: Collection[str], files: Set[str], reason: str
+) -> Iterator[AnyStateEvent]:
+    """Plan that what files grant of *tools* ends: what these *files* do, and what no journal holds."""
+    for record in state.grants.values():
+        grant, label = record.grant, find_file_label(record.grant.key)
+        if not label or grant.by != OPERATOR or grant.tool not in tools or record.end_reason:
+            continue
+        if label in files or not record.stored:
+            yield GrantRevoked(grant=grant.id, by=label, reason=reason)
 
 
 class Activation:

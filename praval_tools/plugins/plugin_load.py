@@ -15,7 +15,7 @@ from attrs import define, evolve, field
 from praval_tools.config.plugins import PluginsConfig, PluginTable
 from praval_tools.execution.hooks import CallHooks, PluginContribution
 from praval_tools.names import format_count, normalize_distribution_name
-from praval_tools.plugins.activation import Activation, PlainToolPlanner, StagedPlugin, ToolPlanner, adopt_agents
+from praval_tools.plugins.activation import Activation, StagedPlugin, ToolPlanner, adopt_agents
 from praval_tools.plugins.admission import Admission, admit_tools
 from praval_tools.plugins.contents import (
     LoadProgress,
@@ -219,7 +219,7 @@ class PluginLoad:
         Args:
             planner: Plans what becomes of the tools.
         """
-        activation = Activation(self._registry, planner or PlainToolPlanner(), self.store.record_hook_failure)
+        activation = Activation(self._registry, planner or ToolPlanner(), self.store.record_hook_failure)
         contributions = list(activation.hooks.contributions)
         staying = [one for one in contributions if _get_plugin_key(one) not in self._left_out]
         previous = self._match_sources(staying)

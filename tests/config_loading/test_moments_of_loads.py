@@ -98,3 +98,37 @@ class TestApprovalsOfPlugins:
             load_file(registry, self.SHOP + '[[grants]]\ntool = "nosuch"\nagent = "bob"\n')
 
         assert OK is call(registry)
+
+
+class TestGrantsOfFiles:
+    @pytest.mark.parametrize("way", ["upgraded", "left out for a while"])
+    def test_are_made_again_after_a_program_loaded_plugins(self, site: Site, way: str) -> None:
+        """A grant of a file ends with the version of the plugin that it was for, until the file is loaded again."""
+        site.install("acme", write_tool("ping"))
+        registry = ToolRegistry()
+        loaded(registry, config={})
+        load_file(registry, '[agents.bob]\n[[grants]]\ntool = "ping"\nagent = "bob"\n')
+        outcomes = [call(registry, "ping")]
+        if way == "upgraded":
+            site.remove("acme")
+            site.install("acme", write_tool("ping").replace("@tool", "@tool(risk_level='high')"), version="2.0")
+        else:
+            loaded(registry, config={}, exclude=["acme"])
+        loaded(registry, config={})
+        outcomes.append(call(registry, "ping"))
+        registry.configure_from("a.toml")
+
+        assert [OK, Outcome.FORBIDDEN, OK] == [*outcomes, call(registry, "ping")]
+
+    def test_that_somebody_ended_stay_ended(self, site: Site) -> None:
+        """One that was revoked at run time is not made again, whatever was loaded since."""
+        site.install("acme", write_tool("ping"))
+        registry = ToolRegistry()
+        loaded(registry, config={})
+        load_file(registry, '[agents.bob]\n[[grants]]\ntool = "ping"\nagent = "bob"\n')
+        registry.remove_tool_from_agent("ping", "bob")
+        loaded(registry, config={}, exclude=["acme"])
+        loaded(registry, config={})
+        registry.configure_from("a.toml")
+
+        assert Outcome.FORBIDDEN is call(registry, "ping")
