@@ -53,8 +53,14 @@ class AccessPlan(ToolPlanner):
         self.doubts: dict[str, str] = {}
         """What is doubtful about grants, by their keys."""
 
+    def plan_gone_agents(self, state: AccessState) -> Iterator[events.AnyStateEvent]:
+        """Plan that agents that are not declared any more are retired here alone: other programs may declare them."""
+        known = self._previous.agents
+        for name in sorted(known.keys() - self._declarations.agents.keys()):
+            yield from plan_agent_withdrawal(state, name, known[name].place, "not declared any more")
+
     def plan_agents(self, state: AccessState) -> Iterator[events.AnyStateEvent]:
-        """Plan the agents; one that is not declared any more is retired here alone: other programs may declare it."""
+        """Plan the agents that are declared."""
         known, self._new.agents = self._previous.agents, {}
         for name, entry in self._declarations.agents.items():
             profile, old = self._build_profile(name, entry), state.get_profile(name)
@@ -71,8 +77,6 @@ class AccessPlan(ToolPlanner):
                 since = () if before is None else (tool for tool in old.tools if tool not in before.tools)
                 tools = tuple(dict.fromkeys((*profile.tools, *since)))
                 yield events.AgentDeclared(profile=replace(profile, tools=tools))
-        for name in sorted(known.keys() - self._declarations.agents.keys()):
-            yield from plan_agent_withdrawal(state, name, known[name].place, "not declared any more")
 
     def _build_profile(self, name: str, entry: Located[AgentConfig]) -> AgentProfile:
         value = entry.value

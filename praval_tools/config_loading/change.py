@@ -122,12 +122,16 @@ class ConfigurationChange:
         ]
         try:
             with self._registry.as_operator(), self._store.change(is_whole=True, when_published=settings.finish):
-                if plugins is not None:
-                    plugins.activate(self._access)
-                self._replace_tools(tools)
-                self._replace_servers()
-                self._replace_services(services)
                 access = self._access
+                self._store.commit(access.plan_gone_agents)
+                self._withdraw_tools(tools)  # first of all: a plugin may bring them from now on
+                self._withdraw_servers()
+                self._withdraw_services(services)
+                if plugins is not None:
+                    plugins.activate(access)
+                self._add_tools(tools)
+                self._add_servers()
+                self._add_services(services)
                 for plan in (access.plan_agents, access.plan_blocks, access.plan_disabling, access.plan_grants):
                     self._store.commit(plan)
                 self._store.commit(self._refuse_problems)
@@ -174,9 +178,14 @@ class ConfigurationChange:
 
     # ── tools ────────────────────────────────────────────────────────────────────────────────────
 
-    def _replace_tools(self, tools: dict[str, tuple[ToolConfig, AnyTool]]) -> None:
-        own = {name for name, (_, tool) in self._previous.tools.items() if self._is_registered(name, tool)}
-        self._withdraw(sorted(own - tools.keys()), "its configuration does not declare it any more")
+    def _list_own_tools(self) -> set[str]:
+        return {name for name, (_, tool) in self._previous.tools.items() if self._is_registered(name, tool)}
+
+    def _withdraw_tools(self, tools: dict[str, tuple[ToolConfig, AnyTool]]) -> None:
+        self._withdraw(sorted(self._list_own_tools() - tools.keys()), "its configuration does not declare it any more")
+
+    def _add_tools(self, tools: dict[str, tuple[ToolConfig, AnyTool]]) -> None:
+        own = self._list_own_tools()
         entries = {entry.value.name: entry for entry in self._declarations.tools}
         changes: list[events.AnyStateEvent] = []
         for name, (_, tool) in tools.items():
@@ -201,11 +210,14 @@ class ConfigurationChange:
         record = self._state.tools.get(name)
         return record is not None and record.tool.implementation is tool.implementation
 
-    def _replace_servers(self) -> None:
-        declared = {
+    def _build_servers(self) -> dict[str, ServerDeclaration]:
+        return {
             name: build_server(name, server, self._declarations.provided.get(name))
             for name, server in self._declarations.servers.items()
         }
+
+    def _withdraw_servers(self) -> None:
+        declared = self._build_servers()
         for name, (declaration, source) in self._previous.servers.items():
             if declared.get(name) == declaration:
                 self._new.servers[name] = (declaration, source)
@@ -213,7 +225,9 @@ class ConfigurationChange:
             if self._runtime.sources.get(source.name) is source:
                 del self._runtime.sources[source.name]
             self._withdraw(tuple(source.tools), "its configuration changed its server")
-        for name, declaration in declared.items():
+
+    def _add_servers(self) -> None:
+        for name, declaration in self._build_servers().items():
             if name not in self._new.servers:
                 self._add_server(declaration)
 
@@ -235,12 +249,14 @@ class ConfigurationChange:
             if tool.value.name not in registered:
                 self._report_left_out(tool)
 
-    def _replace_services(self, services: dict[str, ServiceInForce]) -> None:
+    def _withdraw_services(self, services: dict[str, ServiceInForce]) -> None:
         for name, service in self._previous.services.items():
             if service.source is not None and services.get(name) is not service:
                 if self._runtime.sources.get(name) is service.source:
                     del self._runtime.sources[name]
                 self._withdraw(tuple(service.source.tools), "its configuration changed its document")
+
+    def _add_services(self, services: dict[str, ServiceInForce]) -> None:
         entries = {entry.value.namespace: entry for entry in self._declarations.services}
         for name, service in services.items():
             if service.source is not None and service is not self._previous.services.get(name):

@@ -9,8 +9,8 @@ from attrs import frozen
 from praval_tools.config.plugins import PluginsConfig, PluginTable
 from praval_tools.config_loading.declarations import Declarations, Located, ProblemCollector
 from praval_tools.execution.hooks import CallHooks
-from praval_tools.plugins.discovery import find_plugins
-from praval_tools.plugins.plugin_load import PluginLoad
+from praval_tools.plugins.discovery import PluginKey, find_plugins
+from praval_tools.plugins.plugin_load import PluginLoad, is_of_source
 from praval_tools.plugins.report_store import PluginReportStore
 from praval_tools.plugins.selection import PluginSelection
 from praval_tools.registry.registry import ToolRegistry, get_runtime
@@ -33,12 +33,18 @@ class PluginChoice:
         return bool(self.names or self.config.plugins or self.config.sources)
 
     def is_in_force(self, registry: ToolRegistry) -> bool:
-        """Tell whether nothing is to be loaded for it; a program may have loaded other plugins since."""
+        """Tell whether nothing is to be loaded for it, and nothing failed; a program may have loaded other plugins."""
         store: PluginReportStore | None = get_runtime(registry).plugins
         if store is None or store.configured is None:
             return not self
+        if any(report.failed and self._names(key) for key, report in store.reports.items()):
+            return False
         in_force, config = store.config, self.config
         return (store.configured, in_force.plugins, in_force.sources) == (self.names, config.plugins, config.sources)
+
+    def _names(self, key: PluginKey) -> bool:
+        """Tell whether it names what a report is about."""
+        return is_of_source(key) or key[0] in self.names
 
     def may_bring_tools(self, registry: ToolRegistry) -> bool:
         """Tell whether there may be more tools once it is in force."""

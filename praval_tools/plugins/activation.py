@@ -120,19 +120,26 @@ class Activation:
         with self._registry.change():
             replacement.withdraw_tools(keep=(), reason=f"{plugin} is left out")
             replacement.replace_policy("", None)
-            replacement.replace_agents(())
+            replacement.withdraw_agents(())
+        self.hooks = self.hooks.with_replaced(previous, None)
+
+    def make_room(self, staged: StagedPlugin, previous: PluginContribution) -> None:
+        """Take out what a plugin brought before and does not bring any more: another may bring it now."""
+        replacement = _Replacement(self._registry, self._planner, staged.plugin, previous)
+        names, agents = (tool.name for tool in staged.admission.tools), staged.contents.agents
+        replacement.withdraw_tools(names, f"{staged.plugin} does not bring it any more")
+        replacement.withdraw_agents(agent.profile.name for agent in agents if staged.table.trust)
         self.hooks = self.hooks.with_replaced(previous, None)
 
     def put_in(self, staged: StagedPlugin, previous: PluginContribution | None) -> None:
         """
-        Put into force what a plugin brings, in the place of what it brought before.
+        Put into force what a plugin brings, in the place of what it brought before: after `make_room` of that.
 
         Raises:
             PluginError: A name is taken by the host, or by another plugin; nothing is changed.
         """
         contribution = _build_contribution(self._registry, staged, self._report_failure)
-        others = (other for other in self.hooks.contributions if other is not previous)
-        _check_extension_clashes(staged.plugin, contribution, others)
+        _check_extension_clashes(staged.plugin, contribution, self.hooks.contributions)
         replacement = _Replacement(self._registry, self._planner, staged.plugin, previous or _NO_CONTRIBUTION)
         with self._registry.change():
             replacement.replace_tools(staged.admission.tools)
@@ -141,8 +148,8 @@ class Activation:
             if authorize is not None:
                 policy = AuthorizationHook(authorize, self._registry, self._report_failure)
             replacement.replace_policy(contribution.policy, policy)
-            replacement.replace_agents(contribution.agents)
-        self.hooks = self.hooks.with_replaced(previous, contribution)
+            replacement.declare_agents(contribution.agents)
+        self.hooks = self.hooks.with_replaced(None, contribution)
 
 
 def adopt_agents(registry: ToolRegistry, staged: StagedPlugin) -> None:
@@ -232,8 +239,7 @@ class _Replacement(msgspec.Struct, frozen=True):
         self.commit(lambda state: self.planner.plan_withdrawal(state, names, reason))
 
     def replace_tools(self, tools: tuple[AnyTool, ...]) -> None:
-        """Register *tools* in the place of those that the plugin brought before."""
-        self.withdraw_tools((tool.name for tool in tools), f"{self.plugin} does not bring it any more")
+        """Register *tools* in the place of those of their names that the plugin brought before."""
         state, own = self.state, self.list_previous_tools()
         for tool in tools:
             for holder in filter(None, map(state.names_by_wire_key.get, get_collision_keys(tool.name))):
@@ -257,8 +263,19 @@ class _Replacement(msgspec.Struct, frozen=True):
         if policy is not None:
             self.commit(lambda _: [PolicyAdded(name=name, policy=policy, takes_principal=True)])
 
-    def replace_agents(self, agents: tuple[AgentProfile, ...]) -> None:
-        """Declare *agents*, and retire here those that the plugin declared before and does not declare any more."""
+    def withdraw_agents(self, keep: Iterable[str]) -> None:
+        """Retire here the agents that the plugin declared before, but not those that it declares again."""
+        places = {profile.name: profile.place for profile in self.previous.agents}
+        gone = sorted(places.keys() - set(keep))
+
+        def plan(state: AccessState) -> Iterator[AnyStateEvent]:
+            for name in gone:
+                yield from plan_agent_withdrawal(state, name, places[name], f"{self.plugin} declares it no more")
+
+        self.commit(plan)
+
+    def declare_agents(self, agents: tuple[AgentProfile, ...]) -> None:
+        """Declare *agents*; those that the plugin declared before stay as they are, where nothing is said anew."""
         self.commit(lambda state: self._plan_agents(state, agents))
 
     def _plan_agents(self, state: AccessState, agents: tuple[AgentProfile, ...]) -> Iterator[AnyStateEvent]:
@@ -272,8 +289,6 @@ class _Replacement(msgspec.Struct, frozen=True):
             is_kept = profile.retired or fresh in known  # the operator retired it, or may have listed more for it
             if fresh.name not in places or not is_kept:
                 yield AgentDeclared(profile=fresh)
-        for name in sorted(places.keys() - {profile.name for profile in agents}):
-            yield from plan_agent_withdrawal(state, name, places[name], f"{self.plugin} declares it no more")
 
 
 def _describe_clash(plugin: InstalledPlugin, name: str, holder: str, other: AnyTool) -> str:

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final
 
@@ -66,6 +66,10 @@ class _Step:
         """Report that it failed: what it brought before stays."""
         self.staged = None
         self.report = build_failure_report(self.plugin, self.progress.stage, error, self.progress.secrets)
+
+
+class _PluginFailed(Exception):
+    """Undoes what was put in beside a plugin that failed, to be put in again without it."""
 
 
 class PluginLoad:
@@ -228,19 +232,44 @@ class PluginLoad:
             if id(contribution) not in kept:
                 activation.take_out(contribution)
         plugins = {_get_plugin_key(one): one for one in staying if one.source is None}
-        failed = set[PluginKey]()
         for step in self._steps:
-            before = plugins.get(step.plugin.key) if step.source is None else previous.get(id(step))
-            try:
-                if step.provider in failed:
-                    raise step.plugin.make_error("configuration", "the plugin that brings its kind is not loaded")
-                if step.staged is not None:
-                    activation.put_in(step.staged, before)
-            except CONTAINED_ERRORS as error:  # isolation: as above
-                failed.add(step.plugin.key)
-                step.fail(error)
+            if step.source is None and step.plugin.key in plugins:
+                previous[id(step)] = plugins[step.plugin.key]
+        failed, hooks, is_complete = set[PluginKey](), activation.hooks, False
+        while not is_complete:
+            activation.hooks = hooks
+            with suppress(_PluginFailed), self._registry.change():
+                self._put_in_all(activation, previous, failed)
+                is_complete = True
         self._hooks = activation.hooks
         self._narrow_approvals(self._runtime.hooks, activation.hooks)
+
+    def _put_in_all(
+        self, activation: Activation, previous: Mapping[int, PluginContribution], failed: set[PluginKey]
+    ) -> None:
+        """
+        Put in what is staged, all that goes taken out first: a name may go from one plugin to another.
+
+        Raises:
+            _PluginFailed: Some failed, and are not staged any more: what they brought before stays, and has its names.
+        """
+        steps = [(step, step.staged, previous.get(id(step))) for step in self._steps]
+        for _, staged, before in steps:
+            if staged is not None and before is not None:
+                activation.make_room(staged, before)
+        is_complete = True
+        for step, staged, before in steps:
+            try:
+                if staged is not None and step.provider in failed:
+                    raise step.plugin.make_error("configuration", "the plugin that brings its kind is not loaded")
+                if staged is not None:
+                    activation.put_in(staged, before)
+            except CONTAINED_ERRORS as error:  # isolation: as above
+                is_complete = False
+                failed.add(step.plugin.key)
+                step.fail(error)
+        if not is_complete:
+            raise _PluginFailed
 
     def _narrow_approvals(self, before: CallHooks, after: CallHooks) -> None:
         """Have calls approved only by plugins of before and after together, until the hooks of after count."""
@@ -279,7 +308,7 @@ class PluginLoad:
             if step.source is not None or step.plugin.value:
                 self._trace(step)
         self.store.config = self._config
-        self.store.keep_reports(self.reports, _is_of_source, self._forgotten)
+        self.store.keep_reports(self.reports, is_of_source, self._forgotten)
 
     def _trace(self, step: _Step) -> None:
         if os.environ.get(DEBUG_VARIABLE, "") in ("", "0") or step.report.stage == LEFT_OUT:
@@ -298,7 +327,7 @@ def _get_plugin_key(contribution: PluginContribution) -> PluginKey:
     return contribution.distribution, contribution.entry_point.split(_SOURCE_MARK)[0]
 
 
-def _is_of_source(key: PluginKey) -> bool:
+def is_of_source(key: PluginKey) -> bool:
     """Tell whether a report is about a `[[sources]]` table."""
     return _SOURCE_MARK in key[1] or (key[0] == "configuration" and key[1].startswith("sources["))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from plugin_rig import HEAD, Site, loaded, site, write_tool  # noqa: F401  # fixtures
 
-from praval_tools import ConfigError, Outcome, ToolCall, ToolRegistry
+from praval_tools import ConfigError, Outcome, PluginWarning, ToolCall, ToolRegistry, plugin_reports
 
 APPROVER = (
     HEAD
@@ -132,3 +132,85 @@ class TestGrantsOfFiles:
         registry.configure_from("a.toml")
 
         assert Outcome.FORBIDDEN is call(registry, "ping")
+
+
+def owners(registry: ToolRegistry) -> dict[str, str]:
+    """Return by whose distribution, or from which file, each tool is."""
+    return {tool.name: str(tool.metadata.source).split(" ")[0].split("/")[-1].split(":")[0] for tool in registry}
+
+
+class TestNamesThatMove:
+    FUNCTION = '[[tools]]\nname = "ping"\nmodule = "functions"\nfunction = "ping"\n'
+
+    def test_from_a_file_to_a_plugin_and_back(self, site: Site) -> None:
+        """What a file does not bring any more, a plugin may bring from the same load on."""
+        site.install("functions", "def ping() -> int:\n    'One.'\n    return 1\n", points="")
+        site.install("acme", write_tool("ping"))
+        registry = ToolRegistry()
+        found = []
+        for text in (self.FUNCTION, "[plugins.acme]\n", self.FUNCTION):
+            load_file(registry, text)
+            found.append(owners(registry))
+
+        assert [{"ping": "a.toml"}, {"ping": "acme"}, {"ping": "a.toml"}] == found
+
+    @pytest.mark.parametrize("load", [load_file, load_tables])
+    def test_from_one_plugin_to_the_other(self, site: Site, load: Load) -> None:
+        """Two plugins may swap their names, or one take over what the other does not bring any more."""
+        site.install("acme", write_tool("ping"))
+        site.install("beta", write_tool("ping") + write_tool("pong", head=""))
+        registry = ToolRegistry()
+        load(registry, '[plugins.acme]\nnamespace = "n"\n[plugins.beta]\n')
+        load(registry, '[plugins.acme]\n[plugins.beta]\nnamespace = "n"\n')
+        swapped = owners(registry)
+        site.remove("acme")
+        site.remove("beta")
+        site.install("acme", write_tool("ping") + write_tool("pong", head=""), version="2.0")
+        site.install("beta", write_tool("other"), version="2.0")
+        load(registry, "[plugins.acme]\n[plugins.beta]\n")
+
+        assert {"ping": "acme", "n-ping": "beta", "n-pong": "beta"} == swapped
+        assert {"ping": "acme", "pong": "acme", "other": "beta"} == owners(registry)
+
+    def test_an_agent_may_move_too(self, site: Site) -> None:
+        """An agent that a file, or another plugin, does not declare any more may be that of a trusted plugin."""
+        agent = "@agent('helper', tools=['ping'])\ndef helper():\n    return 1\n"
+        site.install("acme", write_tool("ping") + agent)
+        site.install("beta", write_tool("pong") + agent)
+        trust = "[plugins.{}]\ntrust = true\n[plugins.{}]\n"
+        registry = ToolRegistry()
+        for text in ("[agents.helper]\n", trust.format("acme", "beta"), trust.format("beta", "acme")):
+            load_file(registry, text)
+
+        assert [None, None] == [report.error for report in plugin_reports(registry)]
+        assert OK is registry.execute(ToolCall("c", "ping", {}, "helper")).outcome
+
+    def test_one_that_fails_keeps_its_names(self, site: Site) -> None:
+        """A plugin that fails as it is put in stays as it was, and no other gets the names that it would have left."""
+        site.install("acme", write_tool("ping"))
+        site.install("beta", write_tool("pong"))
+        registry = ToolRegistry()
+        registry.tool("taken", description="One.")(lambda: 1)
+        loaded(registry, config={})
+        site.remove("acme")
+        site.remove("beta")
+        site.install("acme", write_tool("taken"), version="2.0")
+        site.install("beta", write_tool("ping"), version="2.0")
+        reports = loaded(registry, config={})
+
+        assert ["clash", "clash"] == [reports[name].stage for name in ("acme", "beta")]
+        assert ("acme", "beta") == (owners(registry)["ping"], owners(registry)["pong"])
+
+
+class TestAPluginThatFailed:
+    def test_is_tried_again(self, site: Site) -> None:
+        """A refresh loads what the file names and what failed before; one that is complete is not loaded again."""
+        site.install("acme", "raise RuntimeError('down')\n")
+        registry = ToolRegistry()
+        with pytest.warns(PluginWarning, match="down"):
+            load_file(registry, "[plugins.acme]\n")
+        site.remove("acme")
+        site.install("acme", write_tool("ping"), version="2.0")
+        registry.configure_from("a.toml")
+
+        assert {"ping": "acme"} == owners(registry)
