@@ -242,6 +242,7 @@ class ToolRecord(msgspec.Struct, frozen=True):
         past_owners: Its owners before, the first one first.
         previous_implementation: The definition that this one replaced.
         declared_metadata: What the tool's code said of it.
+        changed_fields: Which of its owner and sharing were changed at run time, also where they are as declared.
     """
 
     tool: AnyTool
@@ -250,6 +251,7 @@ class ToolRecord(msgspec.Struct, frozen=True):
     past_owners: tuple[str | None, ...] = ()
     previous_implementation: ToolImplementation | None = None
     declared_metadata: ToolMetadata | None = None
+    changed_fields: frozenset[str] = frozenset()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ToolRecord) and self._get_comparison_key() == other._get_comparison_key()
@@ -260,7 +262,9 @@ class ToolRecord(msgspec.Struct, frozen=True):
     def _get_comparison_key(self) -> tuple[object, ...]:
         """Return all that two equal records share: a tool itself is compared by identity."""
         tool = (self.tool.implementation, self.tool.metadata)
-        return (*tool, self.seq, self.overrides, self.past_owners, self.previous_implementation)
+        return (
+            *tool, self.seq, self.overrides, self.past_owners, self.previous_implementation, self.changed_fields
+        )  # fmt: skip
 
 
 Origin = Literal["here", "elsewhere", "earlier"]

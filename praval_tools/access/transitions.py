@@ -40,6 +40,7 @@ from praval_tools.access.state import (
     with_access,
     without_grant,
 )
+from praval_tools.access.succession import make_first_record, make_successor, with_change, without_ended_change
 from praval_tools.names import FILE_LABEL_PREFIX, describe_author, get_collision_keys
 from praval_tools.persistent_map import PersistentMap as Map
 from praval_tools.tools.tool import AnyTool
@@ -73,19 +74,11 @@ def _apply_tool_registered(state: AccessState, event: events.ToolRegistered) -> 
     old = state.tools.get(tool.name)
     if old is None:
         return _add_tool(state, event)
-    overrides, replaced = old.overrides, old.tool.implementation
-    fields = {name: getattr(old.tool.metadata, name) for name in ("owned_by", "shared", "private")}
-    if event.redeclares and (declared := old.declared_metadata) is not None:
-        unchanged = [name for name, value in fields.items() if value == getattr(declared, name)]
-        fields |= {name: getattr(tool.metadata, name) for name in unchanged}
+    record = make_successor(old, tool, redeclares=event.redeclares, is_other=event.is_other)
     if event.is_other:
-        state, overrides = _with_waiting_grants(state, tool.name), _find_overrides(state, tool)
-        fields["shared"] = fields["shared"] and tool.metadata.shared
-        if get_tool_origin(tool) != get_tool_origin(old.tool):
-            fields["owned_by"] = tool.metadata.owned_by
-    previous = None if replaced is tool.implementation else replaced
-    record = replace(old, overrides=overrides, previous_implementation=previous, declared_metadata=tool.metadata)
-    return _with_tool(state, record, tool.with_metadata(**{**fields, **dict(overrides)}))
+        state = _with_waiting_grants(state, tool.name)
+        record = replace(record, overrides=_find_overrides(state, tool))
+    return _with_tool(state, record, record.tool.with_metadata(**dict(record.overrides)))
 
 
 def _add_tool(state: AccessState, event: events.ToolRegistered) -> AccessState:
@@ -104,9 +97,10 @@ def _add_tool(state: AccessState, event: events.ToolRegistered) -> AccessState:
 
 
 def _make_record(state: AccessState, event: events.ToolRegistered, seq: int) -> ToolRecord:
-    overrides = _find_overrides(state, event.tool)
-    tool = event.tool.with_metadata(**dict(overrides)) if overrides else event.tool
-    return ToolRecord(tool, seq, overrides, declared_metadata=event.tool.metadata)
+    record = make_first_record(event.tool, seq, state.withdrawn.get(event.tool.name))
+    if overrides := _find_overrides(state, event.tool):
+        return replace(record, tool=record.tool.with_metadata(**dict(overrides)), overrides=overrides)
+    return record
 
 
 def _add_tools(state: AccessState, registrations: Iterable[events.ToolRegistered]) -> AccessState:
@@ -163,13 +157,17 @@ def _without_tool(state: AccessState, tool: AnyTool) -> AccessState:
     return replace(
         state,
         tools=state.tools.discard(tool.name),
+        withdrawn=state.withdrawn.discard(tool.name),
         names_by_wire_key=reduce(Map.discard, get_collision_keys(tool.name), state.names_by_wire_key),
         tools_by_label=_update_labels(state, tool.name, tool, None, 0),
     )
 
 
 def _apply_tool_withdrawn(state: AccessState, event: events.ToolWithdrawn) -> AccessState:
-    return _without_tool(_with_waiting_grants(state, event.tool), state.tools[event.tool].tool)
+    record = state.tools[event.tool]
+    is_kept = bool(record.changed_fields) and event.tool not in state.stored_changes  # a journal has it otherwise
+    state = _without_tool(_with_waiting_grants(state, event.tool), record.tool)
+    return replace(state, withdrawn=state.withdrawn.set(event.tool, record)) if is_kept else state
 
 
 def _with_waiting_grants(state: AccessState, tool: str) -> AccessState:
@@ -189,14 +187,14 @@ def _with_waiting_grants(state: AccessState, tool: str) -> AccessState:
 
 
 def _apply_ownership_transferred(state: AccessState, event: events.OwnershipTransferred) -> AccessState:
-    record = state.tools[event.tool]
+    record = with_change(state.tools[event.tool], "owned_by")
     tool = record.tool.with_metadata(owned_by=event.to)
     past_owners = (*record.past_owners, record.tool.metadata.owned_by)
     return _with_own_change(_with_tool(state, replace(record, past_owners=past_owners), tool), event, "owner")
 
 
 def _apply_sharing(state: AccessState, event: events.ToolShared | events.ToolUnshared) -> AccessState:
-    record = state.tools[event.tool]
+    record = with_change(state.tools[event.tool], "shared")
     tool = record.tool.with_metadata(shared=isinstance(event, events.ToolShared))
     return _with_own_change(_with_tool(state, record, tool), event, "shared")
 
@@ -412,6 +410,8 @@ def _with_stored_change(
 
 def _apply_stored_change(state: AccessState, event: events.StoredChange) -> AccessState:
     key = (event.kind, event.key, event.source)
+    if event.change is None:
+        state = replace(state, tools=without_ended_change(state.tools, event))
     return _with_stored_change(state, event.tool, key, None if event.change is None else event)
 
 

@@ -67,6 +67,23 @@ class TestATableThatSaysLess:
 
         assert [True, False, False] == [may(registry, agent=agent) for agent in ("eve", "ann", "bob")]
 
+    @pytest.mark.parametrize("between", ['owned_by = "eve"', "allow = []", None])
+    def test_leaves_it_where_the_file_said_something_else_meanwhile(
+        self, site: Site, file: Path, between: str | None
+    ) -> None:
+        """Also where it said what was done, or left the tool or the plugin out, and is again as it was."""
+        site.install("acme", PING)
+        text = '[plugins.acme]\nowned_by = "ann"\nshared = ["ping"]\n'
+        file.write_text(text)
+        registry = ToolRegistry.from_config(file)
+        registry.transfer_ownership("ping", "eve")
+        registry.unshare_tool("ping")
+        for content in ("[agents.x]\n" if between is None else f"[plugins.acme]\n{between}\n", text):
+            file.write_text(content)
+            registry.configure_from(file)
+
+        assert [True, False, False] == [may(registry, agent=agent) for agent in ("eve", "ann", "bob")]
+
 
 class TestARetiredAgent:
     @pytest.mark.parametrize("way", ["same", "another plugin", "upgrade"])

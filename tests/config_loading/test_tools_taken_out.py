@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from praval_tools import Outcome, ToolCall, ToolRegistry
 TOOL = {"name": "t1", "module": "sums", "function": "add"}
 OTHER = {**TOOL, "name": "t2"}
 GRANT = {"tool": "t1", "agent": "ann"}
+Change = Callable[[ToolRegistry], object]
 
 
 def write(name: str, **sections: object) -> str:
@@ -158,6 +160,87 @@ class TestChangedTools:
             assert [grant.id] == [present.id for present in registry.grants()]
             metadata = registry.state.tools["t1"].tool.metadata
             assert ("bank", True) == (metadata.owned_by, metadata.shared)
+
+
+@pytest.mark.parametrize("has_journal", [True, False])
+class TestChangesAtRunTime:
+    """What was done to a tool at run time outlives every reload, also one that says the same of it, or nothing."""
+
+    def see(self, registry: ToolRegistry) -> tuple[str | None, bool, list[bool]]:
+        """Return the owner of the tool, whether it is shared, and whether agents may call it."""
+        metadata = registry.state.tools["t1"].tool.metadata
+        return metadata.owned_by, metadata.shared, [may(registry, agent) for agent in ("ops", "bank", "eve")]
+
+    def reload(self, file: str, has_journal: bool, change: Change, *later: object) -> list[object]:
+        """Return what is seen after *change* and each load that follows; with a journal a start sees the same."""
+        seen = list[object]()
+        with ToolRegistry(journal="runs.db" if has_journal else None) as registry:
+            source = registry.configure_from(file)
+            change(registry)
+            for tools in later:
+                write(file, tools=tools)
+                source.refresh()
+                seen += [self.see(registry)] if "t1" in registry else []
+        if has_journal:
+            with ToolRegistry(journal="runs.db") as started:
+                started.configure_from(file)
+                assert seen[-1] == self.see(started)
+        return seen
+
+    @pytest.mark.parametrize("between", [[TOOL], [{**TOOL, "tags": ["n"]}], [OTHER]], ids=["less", "other", "gone"])
+    def test_what_is_not_shared_any_more_stays_so(self, folder: Path, has_journal: bool, between: object) -> None:
+        """A file that shared it, does not, and shares it again does not undo what was done."""
+        shared = [{**TOOL, "shared": True}]
+        file = write("a.yml", tools=shared)
+        seen = self.reload(file, has_journal, lambda registry: registry.unshare_tool("t1"), between, shared, shared)
+        assert {str((None, False, [False] * 3))} == set(map(str, seen))
+
+    @pytest.mark.parametrize("between", ["bank", "eve", None])
+    def test_a_transferred_tool_keeps_its_owner(self, folder: Path, has_journal: bool, between: str | None) -> None:
+        """A file that names the new owner, or another one, or does not declare the tool and then the old owner."""
+        owned = [{**TOOL, "owned_by": "ops"}]
+        other = [OTHER] if between is None else [{**TOOL, "owned_by": between}]
+        file = write("a.yml", tools=owned)
+        seen = self.reload(file, has_journal, lambda registry: registry.transfer_ownership("t1", "bank"), other, owned)
+        assert {str(("bank", False, [False, True, False]))} == set(map(str, seen))
+
+    def test_what_was_shared_stays_shared(self, folder: Path, has_journal: bool) -> None:
+        """Also where a file shared it in between."""
+        file = write("a.yml", tools=[TOOL])
+        shared = [{**TOOL, "shared": True}]
+        seen = self.reload(file, has_journal, lambda registry: registry.share_tool("t1"), shared, [TOOL])
+        assert [(None, True, [True] * 3)] * 2 == seen
+
+    def test_what_was_shared_does_not_outlive_another_version(self, folder: Path, has_journal: bool) -> None:
+        """Whatever the file says in between."""
+        file = write("a.yml", tools=[TOOL])
+        other = {**TOOL, "risk_level": "critical"}
+        later = [{**other, "shared": True}], [other]
+        seen = self.reload(file, has_journal, lambda registry: registry.share_tool("t1"), *later)
+        assert [(None, True, [True] * 3), (None, False, [False] * 3)] == seen
+
+    def test_a_tool_from_elsewhere_has_its_own_owner(self, folder: Path, has_journal: bool) -> None:
+        """What was not shared any more is not shared there, either."""
+        owned = {**TOOL, "owned_by": "ops", "shared": True}
+
+        def change(registry: ToolRegistry) -> None:
+            registry.transfer_ownership("t1", "bank")
+            registry.unshare_tool("t1")
+
+        file = write("a.yml", tools=[owned])
+        seen = self.reload(file, has_journal, change, [OTHER], [{**owned, "function": "later"}])
+        assert [("ops", False, [True, False, False])] == seen
+
+    def test_an_unregistered_tool_is_as_it_is_declared(self, folder: Path, has_journal: bool) -> None:
+        """Whoever unregisters a tool ends what was done to it."""
+        owned = {**TOOL, "owned_by": "ops", "shared": True}
+
+        def change(registry: ToolRegistry) -> None:
+            registry.unshare_tool("t1")
+            registry.unregister_tool("t1")
+
+        file = write("a.yml", tools=[owned])
+        assert [("ops", True, [True] * 3)] == self.reload(file, has_journal, change, [OTHER], [owned])
 
 
 class TestWaitingGrants:

@@ -1,0 +1,66 @@
+"""Decides what a tool keeps of what was changed at run time of the one whose place it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from praval_tools.access.events import StoredChange
+from praval_tools.access.records import ToolRecord
+from praval_tools.access.state import get_tool_origin
+from praval_tools.persistent_map import PersistentMap as Map
+from praval_tools.tools.tool import AnyTool
+
+_INHERITED_FIELDS: Final = frozenset(("owned_by", "shared", "private"))
+
+_FIELDS_BY_KIND: Final[Mapping[str, str]] = {"owner": "owned_by", "shared": "shared"}
+"""What the journal's changes of each kind change."""
+
+
+def make_successor(old: ToolRecord, tool: AnyTool, *, redeclares: bool, is_other: bool) -> ToolRecord:
+    """
+    Return the record of *tool* in the place of *old*, without what the operator configured of it.
+
+    Args:
+        old: The record of the tool that was there.
+        tool: The new one, as it is declared.
+        redeclares: Its owner and flags count, save what was changed at run time.
+        is_other: It is not what was given away: sharing ends, and a transfer where it comes from elsewhere.
+    """
+    before, replaced = old.tool.metadata, old.tool.implementation
+    ended = set[str]()
+    if is_other and before.shared:
+        ended.add("shared")
+    if is_other and get_tool_origin(tool) != get_tool_origin(old.tool):
+        ended.add("owned_by")
+    kept = (old.changed_fields if redeclares else _INHERITED_FIELDS) - ended
+    return replace(
+        old,
+        tool=tool.with_metadata(**{name: getattr(before, name) for name in kept}),
+        previous_implementation=None if replaced is tool.implementation else replaced,
+        declared_metadata=tool.metadata,
+        changed_fields=old.changed_fields - ended,
+    )
+
+
+def make_first_record(tool: AnyTool, seq: int, withdrawn: ToolRecord | None) -> ToolRecord:
+    """Return the record of a tool whose name is new; *withdrawn* left this registry, and what was shared of it ends."""
+    if withdrawn is None:
+        return ToolRecord(tool, seq, declared_metadata=tool.metadata)
+    record = make_successor(withdrawn, tool, redeclares=True, is_other=True)
+    return replace(record, seq=seq, overrides=(), previous_implementation=None)
+
+
+def with_change(record: ToolRecord, field: str) -> ToolRecord:
+    """Return *record*, with *field* changed at run time: what declares the tool again does not set it any more."""
+    return replace(record, changed_fields=record.changed_fields | {field})
+
+
+def without_ended_change(tools: Map[str, ToolRecord], ended: StoredChange) -> Map[str, ToolRecord]:
+    """Return *tools*; what *ended*, which the journal does not hold any more, changed counts as unchanged."""
+    record, field = tools.get(ended.tool), _FIELDS_BY_KIND.get(ended.kind)
+    if record is None or field is None or get_tool_origin(record.tool) != ended.source:
+        return tools
+    return tools.set(ended.tool, replace(record, changed_fields=record.changed_fields - {field}))
