@@ -17,7 +17,7 @@ from praval_tools.registry.registry import ToolRegistry, get_runtime
 
 
 @frozen
-class PluginChoice:
+class ChosenPlugins:
     """
     Which plugins the configurations of a registry name, and what they say of them.
 
@@ -71,7 +71,7 @@ def names_plugins(declarations: Declarations) -> bool:
 
 def choose_plugins(
     declarations: Declarations, others: Iterable[Declarations], problems: ProblemCollector
-) -> PluginChoice:
+) -> ChosenPlugins:
     """
     Return what *declarations*, and those of *others*, name together: those with tables, or all of them with `autoload`.
 
@@ -99,4 +99,4 @@ def choose_plugins(
     names |= {name for name, table in tables.items() if table.enabled}
     documents = {name: place.document for name, place in places.items()}
     together = PluginsConfig(plugins=tables, sources=tuple(sources), documents=documents)
-    return PluginChoice(frozenset(names), together)
+    return ChosenPlugins(frozenset(names), together)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
-from types import MappingProxyType
 
 from praval_tools.schema.class_fields import (
     get_fields,
-    has_class_fields,
     is_attrs_or_dataclass,
     is_named_tuple,
     is_pydantic_model,
     is_pydantic_secret,
 )
 from praval_tools.schema.json_values import SCALAR_TYPES
+from praval_tools.schema.marked_members import is_marked_member, iter_parts
 from praval_tools.schema.model_marks import iter_marked_members
-from praval_tools.schema.secret_marks import contains_secret_mark
 from praval_tools.schema.type_hints import Hint, UnresolvedHintError
 
 
@@ -28,21 +25,18 @@ def iter_marked_values(value: object) -> Iterator[object]:
         if type(part) in SCALAR_TYPES or id(part) in seen:
             continue
         seen[id(part)] = part
-        if isinstance(part, dict | MappingProxyType):
-            stack += part.values()
-        elif is_attrs_or_dataclass(type(part)) or is_named_tuple(type(part)):
+        if is_attrs_or_dataclass(type(part)) or is_named_tuple(type(part)):
             for hint, member in _iter_members(part):
-                is_class = has_class_fields(type(member))  # what its fields mark, it says itself
-                if contains_secret_mark(hint, looks_into_classes=not is_class):
+                if is_marked_member(hint, member):
                     yield member
                 stack.append(member)
         elif is_pydantic_model(type(part)):
             yield from iter_marked_members(part)
             stack += [*vars(part).values(), *(getattr(part, "__pydantic_extra__", None) or {}).values()]
-        elif isinstance(part, list | tuple | set | frozenset | deque):
-            stack += part
         elif is_pydantic_secret(type(part)):
             yield part
+        else:
+            stack += iter_parts(part)
 
 
 def _iter_members(value: object) -> Iterator[tuple[Hint, object]]:

@@ -8,8 +8,8 @@ from functools import lru_cache
 from itertools import chain
 from typing import Annotated, Final, NamedTuple
 
-from praval_tools.schema.class_fields import has_class_fields
 from praval_tools.schema.json_pointer import resolve_pointer
+from praval_tools.schema.marked_members import has_plain_parts
 from praval_tools.schema.schema_tree import JsonSchema, iter_schemas
 from praval_tools.schema.secret_marks import contains_secret_mark, marks_secret
 from praval_tools.schema.type_hints import Hint
@@ -21,7 +21,7 @@ _MEMBER_KEYWORDS: Final = frozenset({"properties", *_OTHER_KEYS, "$defs", "defin
 """Keywords that say something of single members, or lead to what does."""
 
 
-class ModelMarks(NamedTuple):
+class MarkedMembers(NamedTuple):
     """
     What a pydantic model marks as secret.
 
@@ -47,31 +47,35 @@ def iter_marked_members(model: Hint) -> Iterator[object]:
         return
     fields, extras = vars(model), getattr(model, "__pydantic_extra__", None) or {}
     for name, member in chain(fields.items(), extras.items()):
-        is_extra = marks.has_marked_extras and name not in fields
-        if is_extra or name in marks.outer_names or (name in marks.names and not has_class_fields(type(member))):
+        is_marked = name in marks.names or (marks.has_marked_extras and name not in fields)
+        if name in marks.outer_names or (is_marked and has_plain_parts(member)):
             yield member
     for name in marks.names & kind.model_computed_fields.keys():
         with suppress(Exception):  # the seam to code of the class; what raises has no JSON form either
-            yield getattr(model, name)
+            member = getattr(model, name)
+            if name in marks.outer_names or has_plain_parts(member):
+                yield member
 
 
 @lru_cache(maxsize=1024)
-def read_model_marks(kind: Hint) -> ModelMarks:
+def read_model_marks(kind: Hint) -> MarkedMembers:
     """Return what a class of pydantic models marks; as a whole where its schema cannot be made or read."""
     try:
         return _read_marks(kind)
     except Exception:  # the seam to what the program says of its classes
-        return ModelMarks(is_whole=True)
+        return MarkedMembers(is_whole=True)
 
 
-def _read_marks(kind: Hint) -> ModelMarks:
+def _read_marks(kind: Hint) -> MarkedMembers:
     schemas: list[JsonSchema] = []
     for mode in _MODES:
         with suppress(Exception):  # the seam to the classes of the program
             schemas.append(kind.model_json_schema(mode=mode))
     layers = [(layer, schema) for schema in schemas for layer in _iter_layers(schema)]
-    if not layers or any(_is_marked(_strip_members(layer), schema) for layer, schema in layers):
-        return ModelMarks(is_whole=True)
+    if any(marks_secret(part) for layer, _ in layers for part in iter_schemas(_strip_members(layer))):
+        return MarkedMembers(is_whole=True)
+    if not layers:
+        return _read_marks_of_fields(kind)
     properties = [(key, part, schema) for layer, schema in layers for key, part in layer.get("properties", {}).items()]
     keys = {key for key, part, schema in properties if _is_marked(part, schema)}
     outer_keys = {key for key, part, _ in properties if any(map(marks_secret, iter_schemas(part)))}
@@ -89,7 +93,23 @@ def _read_marks(kind: Hint) -> ModelMarks:
         if contains_secret_mark(hint, looks_into_classes=False):
             outer_names.add(name)
     others = [({key: layer[key] for key in _OTHER_KEYS if key in layer}, schema) for layer, schema in layers]
-    return ModelMarks(names, outer_names, any(_is_marked(part, schema) for part, schema in others))
+    return MarkedMembers(names, outer_names, any(_is_marked(part, schema) for part, schema in others))
+
+
+def _read_marks_of_fields(kind: Hint) -> MarkedMembers:
+    """Return what the fields of a class mark of which no JSON Schema can be made."""
+    if kind.model_config.get("json_schema_extra") is not None:
+        return MarkedMembers(is_whole=True)
+    names, outer_names = set[str](), set[str]()
+    for name, item in kind.model_fields.items():
+        hint, extra = _get_field_hint(item), item.json_schema_extra
+        schemas = [extra, *(getattr(part, "json_schema", None) for part in item.metadata)]
+        is_described = callable(extra) or any(map(marks_secret, chain.from_iterable(map(iter_schemas, schemas))))
+        if is_described or contains_secret_mark(hint, looks_into_classes=False):
+            outer_names.add(name)
+        if contains_secret_mark(hint):
+            names.add(name)
+    return MarkedMembers(names, outer_names)
 
 
 def _get_field_hint(item: Hint) -> Hint:

@@ -282,7 +282,11 @@ class TestLocks:
             and not name.startswith(("asyncio.", "anyio."))
         }
         cached = {
-            str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if "cached_property" in path.read_text()
+            str(path.relative_to(PACKAGE))
+            for path in PACKAGE.rglob("*.py")
+            for node in ast.walk(ast.parse(path.read_text()))
+            for use in (*getattr(node, "decorator_list", ()), *getattr(node, "bases", ()), getattr(node, "func", None))
+            if use is not None and ast.unparse(use).partition("[")[0].rpartition(".")[2] == "cached_property"
         }
 
         assert set(MODULES_WITH_LOCKS) == {path for path in makers if not path.startswith("demo/")}

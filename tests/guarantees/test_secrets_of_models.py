@@ -171,7 +171,7 @@ class Unknown:
 
 
 class NoSchema(BaseModel, arbitrary_types_allowed=True):
-    word: str
+    word: str = Field(json_schema_extra={"writeOnly": True})
     unknown: Unknown | None = None
 
 

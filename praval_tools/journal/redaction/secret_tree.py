@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any, Final
 
 from attrs import Factory, define, field
@@ -162,6 +161,8 @@ class _SecretTreeBuilder:
         self._root, self._is_secret_name, self._marks_names = root, is_secret_name, marks_names
         self._nodes_by_schema: dict[int, SecretNode] = {}
         self.nodes: list[SecretNode] = []
+        self._unknown_schema: _Schema = {"writeOnly": any(map(marks_secret, iter_schemas(root)))}
+        self._anchors = _collect_anchors(root)
 
     def build_node(self, schema: object) -> SecretNode:
         """Return the node of the values of *schema*."""
@@ -229,20 +230,6 @@ class _SecretTreeBuilder:
             return self._anchors.get(reference.removeprefix("#")) or (self._unknown_schema,)
         return (target,)
 
-    @cached_property
-    def _unknown_schema(self) -> _Schema:
-        return {"writeOnly": any(map(marks_secret, iter_schemas(self._root)))}
-
-    @cached_property
-    def _anchors(self) -> dict[str, list[object]]:
-        """The schemas that have names, by these."""
-        anchors: dict[str, list[object]] = {}
-        for schema in iter_schemas(self._root):
-            for name in _ANCHOR_KEYWORDS:
-                if isinstance(anchor := schema.get(name), str):
-                    anchors.setdefault(anchor.removeprefix("#"), []).append(schema)
-        return anchors
-
     def is_textless(self, schema: object, outer: tuple[int, ...]) -> bool:
         """Tell whether the values of *schema* hold no free text; what contains itself may."""
         if schema is False:
@@ -273,6 +260,16 @@ class _SecretTreeBuilder:
             members = (schema.get("properties") or {}).items()
             return all(self.is_textless(part, outer) and not self._is_secret_name(name) for name, part in members)
         return False
+
+
+def _collect_anchors(root: _Schema) -> dict[str, list[object]]:
+    """Return the schemas that have names, by these."""
+    anchors: dict[str, list[object]] = {}
+    for schema in iter_schemas(root):
+        for name in _ANCHOR_KEYWORDS:
+            if isinstance(anchor := schema.get(name), str):
+                anchors.setdefault(anchor.removeprefix("#"), []).append(schema)
+    return anchors
 
 
 def _get_parts(node: SecretNode) -> Iterable[SecretNode | None]:

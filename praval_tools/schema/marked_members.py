@@ -1,0 +1,62 @@
+"""Tells of the value of a field whether it is secret as a whole, or whether the instances in it say what is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sized
+from contextlib import suppress
+from enum import Enum
+
+from praval_tools.schema.class_fields import has_class_fields, is_pydantic_model, is_pydantic_secret
+from praval_tools.schema.json_values import SCALAR_TYPES
+from praval_tools.schema.secret_marks import contains_secret_mark
+from praval_tools.schema.type_hints import Hint
+
+
+def is_marked_member(hint: Hint, member: object) -> bool:
+    """Tell whether *member*, of a field with *hint*, is secret as a whole."""
+    if contains_secret_mark(hint, looks_into_classes=False):
+        return True
+    return contains_secret_mark(hint) and has_plain_parts(member)
+
+
+def has_plain_parts(value: object) -> bool:
+    """Tell whether anything in *value* but None stands there by itself, and not in an instance that has fields."""
+    seen, stack = dict[int, object](), [value]
+    while stack:
+        part = stack.pop()
+        if part is None or id(part) in seen or is_pydantic_secret(type(part)):
+            continue
+        seen[id(part)] = part
+        if type(part) in SCALAR_TYPES or isinstance(part, str | bytes | bytearray):
+            return True
+        if not (has_class_fields(type(part)) or is_pydantic_model(type(part))):
+            parts = list(iter_parts(part))
+            if not parts and not (isinstance(part, Iterable) and isinstance(part, Sized)):
+                return True
+            stack += parts
+    return False
+
+
+def iter_parts(value: object) -> Iterator[object]:
+    """Yield what JSON is written of in *value*, an instance without fields: its items, members, or other form."""
+    if isinstance(value, str | bytes | bytearray):
+        return
+    if isinstance(value, Enum):
+        yield value.value
+        return
+    with suppress(Exception):  # the seam to code of other classes; what raises has no JSON form either
+        for name in ("to_dicts", "tolist"):
+            if callable(method := getattr(value, name, None)):
+                yield from [] if _holds_numbers(value) else [method()]
+                return
+        if isinstance(value, Mapping):
+            yield from (key for key in value if type(key) not in SCALAR_TYPES)
+            yield from value.values()
+        elif isinstance(value, Iterable) and isinstance(value, Sized):
+            yield from value
+
+
+def _holds_numbers(value: object) -> bool:
+    """Tell whether an array has numbers alone: these are many, and mark nothing."""
+    kind = getattr(value, "dtype", None)
+    return kind is not None and getattr(kind, "hasobject", None) is False
