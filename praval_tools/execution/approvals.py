@@ -18,8 +18,9 @@ from praval_tools.errors import ToolUsageError
 from praval_tools.forks import ForkSafeLock, handle_forks
 from praval_tools.misuse import explain_misuse
 from praval_tools.names import OPERATOR, shorten_repr
-from praval_tools.schema.json_input import copy_json
+from praval_tools.schema.json_input import copy_containers, copy_json
 from praval_tools.schema.json_values import to_canonical_json
+from praval_tools.tools.argument_spellings import read_marked_arguments
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.decision import Allow, ApprovalAnswer, ApprovalEntry, ApprovalRequest, Deny
 from praval_tools.tools.tool import AnyTool
@@ -321,7 +322,9 @@ def check_answer(answer: object) -> ApprovalAnswer:
         return answer
     if not isinstance(answer.arguments, Mapping):
         raise ToolUsageError(f"{shorten_repr(answer.arguments)} are not arguments; pass Allow({{name: value, …}}).")
-    return msgspec.structs.replace(answer, arguments=copy_json(dict(answer.arguments)))
+    arguments = dict(answer.arguments)
+    copy = copy_containers if read_marked_arguments(arguments) else copy_json  # the classes say what is secret
+    return msgspec.structs.replace(answer, arguments=copy(arguments))
 
 
 def find_entry(entries: Sequence[ApprovalEntry], name: str, *, is_waiting: bool = False) -> ApprovalEntry:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any, Protocol
+from contextvars import ContextVar
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -22,6 +23,10 @@ from praval_tools.tools.tool import AnyTool
 
 CallPipeline = Generator[Any, Any, ToolResult]
 """The steps of one call: yields the effects that a driver has to perform, and returns the result."""
+
+
+remote_marked_values: Final[ContextVar[tuple[object, ...]]] = ContextVar("praval_tools_marked_values", default=())
+"""What classes of another process mark as secret in the arguments of the call that is made in a context for it."""
 
 
 class PolicyAnswers(msgspec.Struct, frozen=True, eq=False):
@@ -64,6 +69,7 @@ class CallProgress(msgspec.Struct, eq=False):
         refresh_state: Loads what other processes changed since a state; returns whether there was anything.
         before_hooks_called: Whether plugins were notified that it is about to run.
         notified_arguments: What they were shown of its arguments.
+        marked_values: What classes mark as secret in the objects that were given as arguments, or in edits of them.
         is_async: Whether async code drives it; None where its result was known before.
     """
 
@@ -85,6 +91,7 @@ class CallProgress(msgspec.Struct, eq=False):
     refresh_state: Callable[[AccessState], bool] | None = None
     before_hooks_called: bool = False
     notified_arguments: dict[str, Any] | None = None
+    marked_values: tuple[object, ...] = ()
     is_async: bool | None = False
 
     @property

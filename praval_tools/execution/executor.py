@@ -45,6 +45,7 @@ from praval_tools.schema.encode import encode, to_json_bytes
 from praval_tools.schema.json_input import copy_containers, try_parse_simple
 from praval_tools.schema.json_values import SCALAR_TYPES, are_scalars, is_json
 from praval_tools.schema.type_handler import Unencodable
+from praval_tools.tools.argument_spellings import read_marked_arguments
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult, to_plain_call
 from praval_tools.tools.compiled import Arguments
 from praval_tools.tools.frames import activate_tool_frame
@@ -76,8 +77,7 @@ class Executor:
         runtime = self.runtime
         self.access_store.prepare_lookup()
         path = FastPath(name, principal, self.access_store.state)
-        is_followed = runtime.recorder is not None or runtime.tracer is not None
-        if not is_followed and type(name) is str and not self._needs_pipeline_for_all():
+        if not self._is_followed and type(name) is str and not self._needs_pipeline_for_all():
             path = make_fast_path(runtime, principal, name)
         # read after the state: an open change and an exclusive call may end without a new one
         is_temporary = self._needs_pipeline_for_all() or type(name) is not str
@@ -96,6 +96,11 @@ class Executor:
         function.run = partial(self._run_in_pipeline_async if is_async else self._run_in_pipeline, path)
         # unknown names are not kept: there is no end of them
         return function, not is_temporary and path.state.find_tool_record(name) is not None
+
+    @property
+    def _is_followed(self) -> bool:
+        """Whether calls are recorded or traced."""
+        return self.runtime.recorder is not None or self.runtime.tracer is not None
 
     def _needs_pipeline_for_all(self) -> bool:
         """Tell whether a change or an exclusive call is open; meanwhile, all calls need the pipeline."""
@@ -131,7 +136,11 @@ class Executor:
         call = path.make_call(self._to_json_arguments(path.name, arguments))
         if type(path.name) is not str:
             call = to_plain_call(call)
-        return call, error.make_progress(call, path.principal)
+        progress = error.make_progress(call, path.principal)
+        if self._is_followed and (marked_values := read_marked_arguments(arguments)):
+            progress = CallProgress(call, path.principal) if progress is None else progress
+            progress.marked_values = marked_values
+        return call, progress
 
     def _build_notifying_function(self, path: FastPath, run: CallRunner) -> FastFunction:
         """Return the function of *path* that runs each call by *run*, which notifies after-call hooks of the result."""
@@ -142,10 +151,14 @@ class Executor:
             return path.make_call(copy_containers(self._to_json_arguments(path.name, arguments)))
 
         def call_sync(arguments: Arguments, _: None) -> object:
+            if self._is_followed:  # since the function was built
+                return self.handle_fast_path_error(path, arguments, _MISS)
             call = make_call(arguments)
             return get_value(run(call, call.arguments))
 
         async def call_async(arguments: Arguments, _: None) -> object:
+            if self._is_followed:
+                return await self.handle_fast_path_error_async(path, arguments, _MISS)
             call = make_call(arguments)
             return get_value(await run(call, call.arguments))
 

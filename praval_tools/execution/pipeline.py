@@ -26,7 +26,7 @@ from praval_tools.access.rules import (
 from praval_tools.access.state import AccessState
 from praval_tools.errors import RetryableToolError, ToolArgumentsError, ToolDefinitionError
 from praval_tools.execution.approvals import describe_approved_tool, write_exactly
-from praval_tools.execution.call_progress import CallPipeline, CallProgress
+from praval_tools.execution.call_progress import CallPipeline, CallProgress, remote_marked_values
 from praval_tools.execution.context import CALL, SCOPE, Frame, FrameScope, activate_frame, make_frame
 from praval_tools.execution.deps import get_deps
 from praval_tools.execution.effects import CallEffect, RequestApproval, RunTool, Sleep
@@ -37,6 +37,7 @@ from praval_tools.names import OPERATOR, has_type, shorten_repr
 from praval_tools.schema.coercion import Repair
 from praval_tools.schema.json_input import copy_containers, copy_json
 from praval_tools.schema.type_handler import Unencodable
+from praval_tools.tools.argument_spellings import read_marked_arguments
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.compiled import Arguments
 from praval_tools.tools.context import choose_deps
@@ -76,6 +77,8 @@ def make_pipeline(
         call = replace(call, arguments=copy_containers(call.arguments))
     if progress is None:
         progress = CallProgress(call, principal)
+    if runtime.recorder is not None or runtime.tracer is not None:
+        progress.marked_values += remote_marked_values.get() + read_marked_arguments(call.arguments)
     runtime.access_store.prepare_lookup()
     if isinstance(call.name, str) and (name := runtime.access_store.state.resolve_tool_name(call.name)) != call.name:
         progress.sent_name, call = call.name, replace(call, name=name)
@@ -273,6 +276,7 @@ def _request_approval(
             return replace(result, approval_id=request.id)
         approvals.discard_pending(request)
     if isinstance(answer, Allow):
+        progress.marked_values += read_marked_arguments(answer.arguments)
         approved = copy_json(run.bound_arguments.arguments if answer.arguments is None else answer.arguments)
         progress.approval, progress.approved_text = (describe_approved_tool(tool), approved), None
         if answer.arguments is None:

@@ -8,7 +8,7 @@ item that answers spends the first, the item that starts the call spends the sec
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 import attrs
 import msgspec
@@ -20,14 +20,19 @@ from praval_tools.forks import ForkSafeLock, handle_forks
 from praval_tools.journal.codec import build_record, from_json
 from praval_tools.journal.events import ApprovalAnswered, ApprovalAsked, EventType, get_process_name
 from praval_tools.journal.redaction.redactor import MARKER_PATTERN, RedactionPlan
+from praval_tools.journal.redaction.secret_search import SecretMarkers
 from praval_tools.journal.storage.memory import MemoryStore
 from praval_tools.journal.storage.protocol import Item, Record, StateRow, Status, Store, Uses
 from praval_tools.schema.json_values import to_canonical_json
+from praval_tools.tools.argument_spellings import read_marked_arguments
 from praval_tools.tools.decision import Allow, ApprovalAnswer, ApprovalEntry, ApprovalRequest, Deny
 from praval_tools.tools.value_codec import PythonValue, pack_value
 
 _REQUEST_ROW: Final = "approval"
 _ANSWER_ROW: Final = "approval_answer"
+
+OwnRequest: TypeAlias = tuple[ApprovalRequest, SecretMarkers]
+"""A request of this process, with its secrets, and the secrets of its call."""
 
 
 class StoredApproval(msgspec.Struct, frozen=True):
@@ -162,7 +167,7 @@ class StoredApprovals:
         return replace(item, revision=revision, rows=(*item.rows, row), uses=(*item.uses, count))
 
     def write_answer(
-        self, request_id: str, answer: ApprovalAnswer, plan: RedactionPlan, own_request: ApprovalRequest | None = None
+        self, request_id: str, answer: ApprovalAnswer, plan: RedactionPlan, own_request: OwnRequest | None = None
     ) -> None:
         """
         Record the answer to a request that waits.
@@ -171,7 +176,7 @@ class StoredApprovals:
             request_id: The request.
             answer: The answer.
             plan: What is secret in calls of the tool.
-            own_request: The request with its secrets, where this process asked.
+            own_request: The request with its secrets, and the secrets of its call, where this process asked.
 
         Raises:
             JournalError: It could not be written.
@@ -194,7 +199,7 @@ class StoredApprovals:
             raise ToolUsageError(f"Request {request_id!r} was answered already, by {by or 'somebody'}.")
 
     def _build_answer_event(
-        self, asked: ApprovalAsked, answer: ApprovalAnswer, plan: RedactionPlan, own_request: ApprovalRequest | None
+        self, asked: ApprovalAsked, answer: ApprovalAnswer, plan: RedactionPlan, own_request: OwnRequest | None
     ) -> ApprovalAnswered:
         """Return the event of an answer, without secrets."""
         event = ApprovalAnswered(
@@ -205,7 +210,9 @@ class StoredApprovals:
         )  # fmt: skip
         edited = dict(answer.arguments) if isinstance(answer, Allow) and answer.arguments is not None else None
         if own_request is not None:
-            secrets = plan.redact_arguments(own_request.arguments)[1]
+            request, secrets = own_request
+            secrets = plan.mark_secrets(read_marked_arguments(edited), secrets or plan.default_secrets)
+            secrets = plan.redact_arguments(request.arguments, secrets)[1]
             return plan.redact_event(attrs.evolve(event, arguments=edited), secrets)[0]  # type: ignore[return-value]
         if edited is not None:
             _check_edit(asked, edited, plan)
@@ -324,5 +331,6 @@ def _iter_new_secrets(asked: ApprovalAsked, edited: Mapping[str, PythonValue], p
     for name, value in edited.items():
         if _is_unchanged(asked, name, value):
             continue
-        if _holds_secret(asked, name, value) or plan.redact_arguments({name: value})[0].get(name) is not value:
+        holds_secret = _holds_secret(asked, name, value) or read_marked_arguments(value)
+        if holds_secret or plan.redact_arguments({name: value})[0].get(name) is not value:
             yield name

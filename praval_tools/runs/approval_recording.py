@@ -11,6 +11,7 @@ from praval_tools.execution.effects import RequestApproval
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.events import ApprovalAnswered, ApprovalAsked
 from praval_tools.journal.redaction.redactor import Redactor
+from praval_tools.journal.redaction.secret_search import SecretMarkers
 from praval_tools.journal.storage.protocol import Item, Record, Status
 from praval_tools.journal.stored_approvals import StoredApproval, StoredApprovals, end_request, to_answer
 from praval_tools.runs.call_plans import CallPlans
@@ -36,6 +37,8 @@ class ApprovalRecorder:
         self._stored = StoredApprovals(event_writer.store, runtime.clock)
         self._own_requests: dict[str, ApprovalRequest] = {}
         """Those that this process asked, with their secrets, by their ids."""
+        self._own_secrets: dict[str, SecretMarkers] = {}
+        """The secrets of their calls."""
         self._own_answers: dict[str, ApprovalAnswer] = {}
         """The answers that this process gave to them, with their secrets."""
         self.make_digest = redactor.make_digest
@@ -48,7 +51,7 @@ class ApprovalRecorder:
         known = self._find_stored(request)
         if known is not None and (given := self._get_answer(known, request)) is not None:
             if isinstance(given, Allow) and given.arguments is not None:
-                builder.add_secrets(given.arguments, is_validated=False)
+                builder.add_edited_secrets(given.arguments)
             write_state.approval_id = known.asked.id
             return given
         record = _build_request_record(builder, request)
@@ -56,6 +59,8 @@ class ApprovalRecorder:
             yield from self._event_writer.append(write_state, Item((record,)), "Nothing was run.")
             answer: ApprovalAnswer | None = yield step
             if answer is not None:
+                if isinstance(answer, Allow) and answer.arguments is not None:
+                    builder.add_edited_secrets(answer.arguments)
                 item = Item((_build_answer_record(builder, request, answer),))
                 item = item if known is None else end_request(item, known.asked.id)
                 yield from self._event_writer.append(write_state, item, "Nothing was run.")
@@ -84,6 +89,7 @@ class ApprovalRecorder:
             if answer.status is not Status.STALE:
                 self._forget_ended()
                 self._own_requests[request.id] = request
+                self._own_secrets[request.id] = write_state.builder.secrets
                 return result
 
     def _find_stored(self, request: ApprovalRequest) -> StoredApproval | None:
@@ -122,6 +128,7 @@ class ApprovalRecorder:
             if request.expires > now and self._stored.is_known(request.id):
                 continue
             self._own_requests.pop(request.id, None)
+            self._own_secrets.pop(request.id, None)
             self._own_answers.pop(request.id, None)
 
     def record_answer(self, request: ApprovalRequest, answer: ApprovalAnswer) -> bool:
@@ -129,7 +136,7 @@ class ApprovalRecorder:
         call = ToolCall(request.tool_call_id, request.tool, None, request.agent, request.run_id, request.chain)
         plan, own_request = self._plans.get_redaction_plan(self._plans.find_tool(call)), None
         if request.id in self._own_requests:
-            own_request = self._own_requests[request.id]
+            own_request = self._own_requests[request.id], self._own_secrets[request.id]
         try:
             self._stored.write_answer(request.id, answer, plan, own_request)
         except JournalError as error:
@@ -155,7 +162,7 @@ def _build_request_record(builder: CallRecordBuilder, request: ApprovalRequest) 
         **{**builder.build_common_fields(), "id": request.id}, arguments=request.arguments,
         fingerprint=request.fingerprint, risk_level=request.risk_level, reason=request.reason,
         expires=request.expires, chain=request.chain, digest=request.digest,
-        secret_arguments=builder.plan.redaction_plan.find_secret_arguments(request.arguments),
+        secret_arguments=builder.plan.redaction_plan.find_secret_arguments(request.arguments, builder.secrets),
     ))  # fmt: skip
 
 

@@ -36,11 +36,13 @@ from praval_tools.runs.call_secrets import (
     find_bound_secrets,
     find_given_secrets,
     find_judged_secrets,
+    find_marked_secrets,
     find_shown_secrets,
     hide_class_messages,
 )
 from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
 from praval_tools.schema.json_values import is_utf8_encodable
+from praval_tools.tools.argument_spellings import read_marked_arguments
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import Decision
 from praval_tools.tools.value_codec import is_plain_json
@@ -201,6 +203,15 @@ class CallRecordBuilder(msgspec.Struct):
         """Return the record of *event*, without its secrets, which are replaced in later records of the call, too."""
         clean_event, self.secrets = self.plan.redaction_plan.redact_event(event, self.secrets)
         return _build_record(cast("CallEvent", clean_event), to_json(clean_event), attempt)
+
+    def add_marked_secrets(self, progress: CallProgress) -> None:
+        """Replace what classes mark as secret in the objects that were given as arguments in all records."""
+        self.secrets = find_marked_secrets(self.plan.redaction_plan, progress, self.secrets)
+
+    def add_edited_secrets(self, arguments: Mapping[str, object]) -> None:
+        """Replace the secrets of arguments that an approver wrote in all later records of the call."""
+        self.secrets = self.plan.redaction_plan.mark_secrets(read_marked_arguments(arguments), self.secrets)
+        self.add_secrets(arguments, is_validated=False)
 
     def add_secrets(self, arguments: Mapping[str, object], *, is_validated: bool = True) -> None:
         """Replace the secrets of *arguments* in all later records of the call."""

@@ -15,6 +15,12 @@ from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.implementation import MISS, BoundArguments, ToolImplementation
 
 
+def find_marked_secrets(plan: RedactionPlan, progress: CallProgress, secrets: SecretMarkers) -> SecretMarkers:
+    """Return *secrets* with what classes mark as secret in the objects that were given as arguments."""
+    marked_values = progress.marked_values
+    return plan.mark_secrets(marked_values, secrets or plan.default_secrets) if marked_values else secrets
+
+
 def find_bound_secrets(
     plan: RedactionPlan, implementation: ToolImplementation, bound: BoundArguments, secrets: SecretMarkers
 ) -> SecretMarkers:

@@ -11,10 +11,12 @@ from praval_tools.execution.call_progress import CallProgress
 from praval_tools.execution.context import ensure_call, find_current_call, get_current_principal, iter_active_calls
 from praval_tools.execution.effects import WaitForCall
 from praval_tools.execution.runtime import Runtime
+from praval_tools.journal.redaction.secret_search import NO_SECRETS
 from praval_tools.journal.replay import NO_PRINCIPAL, ReplayEntry, ReplayQuery, compute_digest
 from praval_tools.names import shorten_repr
 from praval_tools.runs import call_records
 from praval_tools.runs.call_plans import CallPlan
+from praval_tools.runs.call_secrets import find_marked_secrets
 from praval_tools.runs.open_run import OpenRun, current_run
 from praval_tools.tools.call import ToolCall
 
@@ -58,10 +60,11 @@ class CallMatcher:
         original = call_records.parse_call_arguments(call.arguments)
         coerced = plan.coerce_arguments(progress)
         arguments = original if coerced is None else coerced
-        clean = plan.redaction_plan.redact_arguments(arguments, is_validated=coerced is not None)[0]
+        redaction_plan, secrets = plan.redaction_plan, find_marked_secrets(plan.redaction_plan, progress, NO_SECRETS)
+        clean = redaction_plan.redact_arguments(arguments, secrets, is_validated=coerced is not None)[0]
         digest, given_digest = compute_digest(clean), ""
         if arguments != original:
-            given_digest = compute_digest(plan.redaction_plan.redact_arguments(original, is_validated=False)[0])
+            given_digest = compute_digest(redaction_plan.redact_arguments(original, secrets, is_validated=False)[0])
         return ReplayQuery(
             call.tool_call_id,
             call.agent if call_records.is_encodable_text(call.agent) else None,

@@ -66,6 +66,7 @@ class Recorder:
             progress.call = with_parent_id(call.with_id())
             principal = get_principal_text(progress)
             builder = CallRecordBuilder(progress.call, plan, self.runtime.clock, principal=principal)
+            builder.add_marked_secrets(progress)
             result: ToolResult = yield from self._run_and_record(progress, steps, plan, CallWriteState(builder))
         else:
             try:
@@ -103,6 +104,7 @@ class Recorder:
                 call.reason, call.engine,
             )  # fmt: skip
             builder = CallRecordBuilder(call, plan, self.runtime.clock, query, principal=query.principal)
+            builder.add_marked_secrets(progress)
             write_state = CallWriteState(builder, run, entry, initial_status=status_before)
             try:
                 if status_before == "doubt" and (plan.tool is None or plan.tool.metadata.idempotent is not True):

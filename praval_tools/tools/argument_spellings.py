@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from praval_tools.schema.marked_values import iter_marked_values
 from praval_tools.schema.spellings import read_spellings
 from praval_tools.schema.type_hints import NOTHING
 from praval_tools.tools.compiled import Arguments
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.implementation import ToolImplementation
+from praval_tools.tools.value_codec import is_plain_json
 
 
 def read_argument_spellings(implementation: ToolImplementation, values: Arguments) -> Arguments:
@@ -21,3 +25,14 @@ def read_default_spellings(implementation: ToolImplementation) -> Arguments:
     defaults = {item.name: item.default for item in parameters if item.default is not NOTHING}
     read = read_argument_spellings(implementation, defaults)
     return read if implementation.supplied_schema is None else read | implementation.validator.fill_defaults({})
+
+
+def read_marked_arguments(arguments: object) -> tuple[object, ...]:
+    """Return the values in *arguments* that classes mark as secret, in every spelling, as far as they can be read."""
+    if is_plain_json(arguments):
+        return ()
+    values: list[object] = []
+    with suppress(Exception), activate_tool_frame("arguments"):  # the seam to any objects of a caller
+        for value in iter_marked_values(arguments):
+            values.append(read_spellings(value))  # those before one that cannot be read are kept
+    return tuple(values)

@@ -23,6 +23,7 @@ from praval_tools import (
     Content,
     RetryableToolError,
     Secret,
+    ToolCall,
     ToolContext,
     current_agent,
     current_call,
@@ -396,6 +397,14 @@ def who() -> list[Any]:
 def call_other(name: str, arguments: dict[str, Any] | None = None) -> Any:
     """Call a tool by the agent that runs."""
     return current_agent().call(name, **(arguments or {}))
+
+
+def pass_marked(name: str, *, is_result: bool) -> Any:
+    """Call another tool with an object with marked fields, by a call or as a request."""
+    arguments = {"record": Account("ann", PIN, OPENED)}
+    if is_result:
+        return current_agent().execute(ToolCall("inner", name, arguments)).success
+    return current_agent().call(name, **arguments)
 
 
 async def call_others(name: str, times: int) -> list[Any]:

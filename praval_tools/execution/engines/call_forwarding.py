@@ -88,7 +88,8 @@ class CallForwarder:
         trace: dict[str, str] = {}
         if self._is_traced:
             inject_trace_context(trace)
-        message = MakeCall(number, call_number, call, progress.principal, progress.names_no_agent, trace)
+        marked_values = tuple(map(pack_value, progress.marked_values))
+        message = MakeCall(number, call_number, call, progress.principal, progress.names_no_agent, trace, marked_values)
         try:
             self._send(message)
             if progress.is_async:

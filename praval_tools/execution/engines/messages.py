@@ -184,6 +184,7 @@ class MakeCall(msgspec.Struct, frozen=True, tag="call"):
     The tool calls another one: as *principal*; None: as the operator, or as nobody where *names_nobody*.
 
     It does so in the span that *trace* says, as `inject_trace_context` writes it; empty: in that of its own call.
+    *marked_values*, as `pack_value` writes them, are what classes mark as secret in the objects that it passes.
     """
 
     number: int
@@ -192,6 +193,7 @@ class MakeCall(msgspec.Struct, frozen=True, tag="call"):
     principal: Principal | None
     names_nobody: bool = False
     trace: dict[str, str] = {}
+    marked_values: tuple[object, ...] = ()
 
 
 class CancelCall(msgspec.Struct, frozen=True, tag="cancel"):

@@ -14,6 +14,7 @@ from time import monotonic
 from msgspec.structs import replace
 
 from praval_tools.access.other_registry import is_default_store
+from praval_tools.execution.call_progress import remote_marked_values
 from praval_tools.execution.context import ensure_call
 from praval_tools.execution.deps import is_without_deps
 from praval_tools.execution.effects import RunTool
@@ -260,6 +261,7 @@ class _RemoteCall:
         """Make a call as the function asks for it, by the rules for code of its tool."""
         runtime, principal = self._run.runtime, message.principal
         call = replace(message.call, arguments=unpack_value(message.call.arguments))
+        remote_marked_values.set(tuple(map(unpack_value, message.marked_values)))
         if principal is not None:
             if principal != self._run.principal:
                 for name in principal.members:

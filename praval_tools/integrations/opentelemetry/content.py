@@ -14,6 +14,7 @@ from praval_tools.runs.call_secrets import (
     find_bound_secrets,
     find_given_secrets,
     find_judged_secrets,
+    find_marked_secrets,
     find_shown_secrets,
     hide_class_messages,
 )
@@ -41,6 +42,7 @@ class CallContent:
     def read_run(self, progress: CallProgress, run: RunTool) -> None:
         """Read the arguments with which the function is about to be entered, before it can change them."""
         self._run = run
+        self._secrets = find_marked_secrets(self._plan, progress, self._secrets)
         self._secrets = find_shown_secrets(self._plan, progress, self._secrets)
         bound = run.bound_arguments
         self._secrets = find_bound_secrets(self._plan, run.tool.implementation, bound, self._secrets)
@@ -50,6 +52,7 @@ class CallContent:
         """Read the arguments as they were given, unless the tool was entered with what they became."""
         if self._run is None:
             arguments = progress.call.arguments
+            self._secrets = find_marked_secrets(self._plan, progress, self._secrets)
             self._secrets = find_judged_secrets(self._plan, progress, self._secrets)
             self._secrets = find_given_secrets(self._plan, parse_call_arguments(arguments), self._secrets)
             clean, self._secrets = self._plan.redact_arguments(arguments, self._secrets, is_validated=False)

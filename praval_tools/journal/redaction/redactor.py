@@ -383,9 +383,9 @@ class RedactionPlan:
                 return arguments, NO_SECRETS
         return self._redactor.redact(arguments, secrets, self.parameter_nodes)
 
-    def find_secret_arguments(self, arguments: Mapping[str, PythonValue]) -> tuple[str, ...]:
+    def find_secret_arguments(self, arguments: Mapping[str, PythonValue], secrets: SecretMarkers) -> tuple[str, ...]:
         """Return the names of the arguments that are or may hold secrets; `*`: all that the schema does not name."""
-        clean = self.redact_arguments(arguments)[0]
+        clean = self.redact_arguments(arguments, secrets)[0]
         names = {name for name, value in arguments.items() if clean.get(name) is not value}
         for name, value in arguments.items():  # what takes the place of an empty value may be secret
             if self._redactor.is_secret_member(name, value if type(value) in (int, float) else "text", ()):
