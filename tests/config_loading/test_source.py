@@ -50,15 +50,18 @@ class TestReload:
         assert ({}, []) == (dict(registry.state.disabled), registry.limits.all())
 
     def test_a_changed_entry_replaces_its_tool_in_place(self, folder: Path) -> None:
-        """Grants stay, and owner and sharing follow the file."""
+        """Owner and sharing follow the file; grants stay, where the tool says the same of its safety."""
         registry, source = load(folder, text("a", "b"))
         registry.grant("a", "ann")
-        reload(folder, source, text("a", "b", a=", shared: true, owned_by: zoe, category: sums"))
-        metadata = registry.get_tool("a").metadata
+        for field, held_by in (("category: sums", ["ann"]), ("risk_level: high", [])):
+            reload(folder, source, text("a", "b", a=f", shared: true, owned_by: zoe, {field}"))
+            metadata = registry.get_tool("a").metadata
+            name, value = field.split(": ")
 
-        assert (True, "zoe", "sums") == (metadata.shared, metadata.owned_by, metadata.category)
-        assert ["ann"] == [grant.agent for grant in registry.grants()]
-        assert ["a", "b"] == [tool.name for tool in registry]
+            assert (True, "zoe", value) == (metadata.shared, metadata.owned_by, getattr(metadata, name))
+            assert held_by == [grant.agent for grant in registry.grants()]
+            assert registry.explain("ann", "a").allowed
+            assert ["a", "b"] == [tool.name for tool in registry]
 
     @pytest.mark.parametrize(
         "bad",
