@@ -14,7 +14,7 @@ import pytest
 from engine_rig import Home, home, make_registry  # noqa: F401
 from engine_tools import LOOSE, Order, Point
 
-from praval_tools import Content, Outcome, ToolCall, ToolRegistry, ToolResult
+from praval_tools import Content, Outcome, ToolCall, ToolRegistry
 
 VALUES: list[Any] = [None, "ä😀", 2**70, -1.5, [], {"a": [{}]}, {"praval:set": [1]}, "x" * 10**6]
 
@@ -94,12 +94,12 @@ class TestResults:
         recorded as an error where another process made it.
         """
         expected = getattr(engine_tools, name)()
-        results = execute_twice(home, name)
+        results = home.execute_twice(name)
         assert [(Outcome.OK, expected)] * len(results) == [(result.outcome, result.result) for result in results]
 
     def test_that_no_class_reads_back_are_json(self, home: Home) -> None:
         """Broken promise: what stays JSON out of another process was recorded as an error of a call that succeeded."""
-        first, *replayed = execute_twice(home, "give_price")
+        first, *replayed = home.execute_twice("give_price")
         written = {"amount": "1.50 EUR"}
         assert (Outcome.OK, written if home.is_remote else engine_tools.give_price()) == (first.outcome, first.result)
         assert [(Outcome.OK, written)] * len(replayed) == [(result.outcome, result.result) for result in replayed]
@@ -148,18 +148,6 @@ class TestResults:
     def test_media(self, home: Home) -> None:
         """A content block is one for models, wherever it was made."""
         assert "image/png" in home.execute("give_loose", kind="image").for_model()
-
-
-def execute_twice(home: Home, name: str) -> list[ToolResult]:
-    """Return the result of a call, and of its replay where it is recorded."""
-    if home.store == "none":
-        return [home.execute(name)]
-    results = []
-    for _ in range(2):
-        with home.registry.run(f"of {name}"):
-            results.append(home.registry.execute(ToolCall("1", name, {}, "ann")))
-    assert [False, True] == [result.replayed for result in results]
-    return results
 
 
 def replay(kind: str) -> object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import ChainMap, UserList, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -20,8 +20,9 @@ import jsonschema_rs
 import pytest
 from annotated_types import Ge
 from pydantic import BaseModel, BeforeValidator, Field, computed_field
+from replay_rig import iter_results, make_giver
 
-from praval_tools import Content, Outcome, Tool, ToolCall, ToolRegistry, ToolResult
+from praval_tools import Content, Outcome, Tool, ToolCall, ToolRegistry
 from praval_tools.formats import result_message
 
 
@@ -126,28 +127,6 @@ CHANGED: list[tuple[Any, Any]] = [
     (list[Inner | None], [None, Inner(when="now")]),
 ]  # fmt: skip
 """Hint, and a value of which its class makes another one, or which it writes otherwise than it takes it."""
-
-
-def make_giver(hint: Any, value: Any) -> Callable[[], Any]:
-    """Return a function that returns *value* under *hint*."""
-
-    def give() -> Any:
-        """Give."""
-        return value
-
-    give.__annotations__["return"] = hint
-    return give
-
-
-def iter_results(hint: Any, value: Any, path: Path) -> Iterator[ToolResult]:
-    """Yield the live result of a tool that returns *value* under *hint*, and the replayed one."""
-
-    give = make_giver(hint, value)
-    for _ in range(2):
-        with ToolRegistry(journal=path) as registry:
-            registry.tool(owned_by="ann")(give)
-            with registry.run("r"):
-                yield registry.execute(ToolCall("c", "give", {}, "ann"))
 
 
 class TestNumbers:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import date
@@ -14,8 +13,9 @@ from typing import Any, Literal, NamedTuple, TypedDict
 import attrs
 import pytest
 from pydantic import BaseModel
+from replay_rig import give_in_run, iter_results, make_giver, open_registry
 
-from praval_tools import Outcome, Tool, ToolArgumentsError, ToolCall, ToolRegistry, ToolResult
+from praval_tools import Outcome, Tool, ToolArgumentsError, ToolRegistry
 from praval_tools.journal.storage.open_store import open_store
 
 
@@ -97,30 +97,6 @@ VALUES: list[tuple[Any, list[Any]]] = [
 CASES = [(hint, value) for hint, values in VALUES for value in values]
 
 
-def make_giver(hint: Any, value: Any) -> Callable[[], Any]:
-    """Return a function that returns *value* under *hint*."""
-
-    def give() -> Any:
-        """Give."""
-        return value
-
-    give.__annotations__["return"] = hint
-    return give
-
-
-def open_registry(path: Path, give: Callable[[], Any]) -> ToolRegistry:
-    """Return a registry with this journal that has the tool *give*."""
-    registry = ToolRegistry(journal=path)
-    registry.tool(owned_by="ann")(give)
-    return registry
-
-
-def give_in_run(path: Path, give: Callable[[], Any]) -> ToolResult:
-    """Return the result of the one call of a run, live the first time and replayed later."""
-    with open_registry(path, give) as registry, registry.run("r"):
-        return registry.execute(ToolCall("c", "give", {}, "ann"))
-
-
 def decide(no: bool) -> Approved | Rejected:
     """Decide."""
     return Rejected("x") if no else Approved("x")
@@ -130,7 +106,7 @@ class TestResults:
     @pytest.mark.parametrize(("hint", "value"), CASES, ids=str)
     def test_are_replayed_as_they_were(self, hint: Any, value: Any, tmp_path: Path) -> None:
         """Broken promise: `Rejected` under `Approved | Rejected` was `Approved` when its run was resumed."""
-        live, replayed = (give_in_run(tmp_path / "j.db", make_giver(hint, value)) for _ in range(2))
+        live, replayed = iter_results(hint, value, tmp_path / "j.db")
 
         assert (Outcome.OK, False, True) == (live.outcome, live.replayed, replayed.replayed)
         assert (type(value), repr(value)) == (type(replayed.result), repr(replayed.result))

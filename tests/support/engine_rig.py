@@ -58,6 +58,17 @@ class Home:
         """Run a call of ann's from sync code."""
         return self.registry.execute(ToolCall(None, name, arguments, "ann"))
 
+    def execute_twice(self, name: str, **arguments: Any) -> list[ToolResult]:
+        """Return the result of a call, and of its replay where it is recorded."""
+        if self.store == "none":
+            return [self.execute(name, **arguments)]
+        results = []
+        for _ in range(2):
+            with self.registry.run(f"of {name}"):
+                results.append(self.registry.execute(ToolCall("1", name, arguments, "ann")))
+        assert [False, True] == [result.replayed for result in results]
+        return results
+
     def aexecute(self, name: str, **arguments: Any) -> ToolResult:
         """Run a call of ann's from async code."""
         return asyncio.run(self.registry.aexecute(ToolCall(None, name, arguments, "ann")))
