@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import pytest
+from record_texts import read_journal
 
 from praval_tools import Outcome, Secret, ToolCall, ToolInDoubtError, ToolRegistry
 from praval_tools.journal.events import AgentToolResult
@@ -41,12 +42,14 @@ def read_result(registry: ToolRegistry) -> Any:
 
 
 def resolve_in_open_run(registry: ToolRegistry, result: Any) -> None:
+    """Give the call in doubt of a run its result, as the program that goes on with it."""
     with registry.run("r") as run:
         (call,) = run.in_doubt
         run.resolve(call, result=result)
 
 
 def resolve_in_journal(registry: ToolRegistry, result: Any) -> None:
+    """Give the call in doubt its result in the journal, where no run is open."""
     assert registry.journal is not None
     registry.journal.resolve("r", "c", result=result)
 
@@ -89,13 +92,14 @@ def test_hide_the_secrets_of_the_call() -> None:
                 registry.execute(ToolCall(name, "pay", {"account": given}, "ann"))
             run.resolve("first", result=f"paid from {given.lower()}")
             run.resolve("second", error=f"not paid from {given}")
-        written = "\n".join(map(str, registry.journal.events())) if registry.journal else ""
+        written = read_journal(registry)
 
     assert "'paid from [secret " in written and "'not paid from [secret " in written
     assert given not in written and given.lower() not in written
 
 
 def test_hide_what_classes_mark_where_the_tool_is_gone() -> None:
+    """What the object's own class marks, and members that are named like secrets, are hidden without the tool."""
     with ToolRegistry(journal="memory") as registry:
 
         @registry.tool("find", owned_by="ann")

@@ -12,6 +12,7 @@ from uuid import UUID
 
 import pytest
 from pydantic import BaseModel, StringConstraints
+from record_texts import read_journal
 from typing_extensions import TypeAliasType
 
 from praval_tools import Deny, Outcome, Secret, ToolCall, ToolRegistry
@@ -69,12 +70,6 @@ def declare(registry: ToolRegistry, kind: str, *, is_named: bool) -> None:
     take: Callable[..., None] = take_named if is_named else take_others
     take.__annotations__ |= {"value": KINDS[kind][0]}
     registry.tool("take", owned_by="ann")(take)
-
-
-def read_journal(registry: ToolRegistry) -> str:
-    """Return all records of the journal as they are stored."""
-    assert registry.journal is not None
-    return "\n".join(map(str, registry.journal.events()))
 
 
 @each_kind

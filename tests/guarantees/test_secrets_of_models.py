@@ -16,6 +16,7 @@ import attrs
 import pydantic
 import pytest
 from pydantic import BaseModel, Field, RootModel, SecretBytes, SecretStr, WithJsonSchema, computed_field
+from record_texts import read_journal
 from typing_extensions import TypedDict
 
 from praval_tools import Outcome, Secret, ToolCall, ToolRegistry
@@ -226,8 +227,7 @@ def record_result(hint: Any, value: Any) -> str:
     with ToolRegistry(journal="memory") as registry:
         registry.tool(owned_by="ann")(give)
         assert Outcome.OK is registry.execute(ToolCall("1", "give", {}, "ann")).outcome
-        assert registry.journal is not None
-        return "\n".join(map(str, registry.journal.events()))
+        return read_journal(registry)
 
 
 class TestMarksOfReturnedModels:

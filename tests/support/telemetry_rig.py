@@ -15,6 +15,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from praval_tools import Agent, ToolRegistry
 from praval_tools.integrations.opentelemetry import Telemetry
 
+RECORD_ALL: dict[str, Any] = {"record_arguments": True, "record_results": True}
+"""Options of a telemetry whose spans have the values of calls."""
+
 
 class Collector:
     """The providers of one test, what they got, and registries that are traced by them."""
@@ -45,6 +48,10 @@ class Collector:
         (span,) = self.call_spans
         self.exporter.clear()
         return span
+
+    def read_spans(self) -> str:
+        """Return all spans as JSON."""
+        return "\n".join(span.to_json() for span in self.spans)
 
     def read_points(self, metric: str) -> list[Any]:
         """Return the data points of a metric."""
