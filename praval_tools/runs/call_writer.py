@@ -27,6 +27,7 @@ from praval_tools.runs.recorded_results import build_replayed_result
 from praval_tools.schema.encode import encode
 from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.schema.spellings import read_marked_values
+from praval_tools.schema.tables import take_apart_once
 from praval_tools.schema.union_members import NOT_READ_BACK
 from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.return_values import copy_complete
@@ -247,8 +248,9 @@ def _encode_value(
 ) -> tuple[object, tuple[str, ...], ToolResult]:
     """Return the value of *result* as JSON, which members of unions wrote it, and the result with what was read."""
     builder = write_state.builder
-    result, builder.secrets = read_run_value(run, result, builder.plan.redaction_plan, builder.secrets)
-    return *encode_run_value(run, result.result), result
+    with take_apart_once():
+        result, builder.secrets = read_run_value(run, result, builder.plan.redaction_plan, builder.secrets)
+        return *encode_run_value(run, result.result), result
 
 
 def read_run_value(

@@ -13,6 +13,7 @@ from praval_tools.schema.builtin_iteration import iterate_items_without_override
 from praval_tools.schema.hook_dispatch import HookDispatcher
 from praval_tools.schema.json_values import sort_json_items, to_compact_json, to_key_text, to_step
 from praval_tools.schema.scalars import SCALAR_ENCODE_HOOKS, make_iterator_error
+from praval_tools.schema.tables import take_apart
 from praval_tools.schema.type_handler import EncodeHook, Unencodable
 from praval_tools.schema.type_hints import Hint
 from praval_tools.schema.type_lookup import (
@@ -106,11 +107,8 @@ class Encoder:
                 return self._encode_mapping(value)
             if find_type_handler(base) is not None:
                 return self.get_hook(base)(value)
-        for name in ("to_dicts", "tolist"):
-            if callable(method := getattr(value, name, None)):
-                return self._encode_any(method())
-        if callable(method := getattr(value, "to_dict", None)) and hasattr(value, "columns"):
-            return self._encode_any(method(orient="records"))
+        if (parts := take_apart(value)) is not value:
+            return self._encode_any(parts)
         if isinstance(value, abc.Mapping):
             return self._encode_mapping(value)
         if isinstance(value, abc.Iterator):

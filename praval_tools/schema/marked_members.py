@@ -9,6 +9,7 @@ from enum import Enum
 from praval_tools.schema.class_fields import has_class_fields, is_pydantic_model, is_pydantic_secret
 from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.schema.secret_marks import contains_secret_mark
+from praval_tools.schema.tables import take_apart
 from praval_tools.schema.type_hints import Hint
 
 
@@ -45,11 +46,11 @@ def iter_parts(value: object) -> Iterator[object]:
         yield value.value
         return
     with suppress(Exception):  # the seam to code of other classes; what raises has no JSON form either
-        for name in ("to_dicts", "tolist"):
-            if callable(method := getattr(value, name, None)):
-                yield from [] if _holds_numbers(value) else [method()]
-                return
-        if isinstance(value, Mapping):
+        if _holds_numbers(value):
+            return
+        if (parts := take_apart(value)) is not value:
+            yield parts
+        elif isinstance(value, Mapping):
             yield from (key for key in value if type(key) not in SCALAR_TYPES)
             yield from value.values()
         elif isinstance(value, Iterable) and isinstance(value, Sized):

@@ -12,6 +12,7 @@ from praval_tools.execution.failures import make_encoding_error
 from praval_tools.execution.runtime import Runtime
 from praval_tools.schema.json_values import is_json
 from praval_tools.schema.spellings import read_marked_values
+from praval_tools.schema.tables import take_apart_once
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.schema.union_members import NOT_READ_BACK
 from praval_tools.tools.call import Outcome, ToolResult
@@ -79,7 +80,7 @@ def write_return_value(implementation: ToolImplementation | None, tool: str, val
     Raises:
         Unencodable: It has no JSON form; its own code may raise anything else.
     """
-    with activate_tool_frame(tool):
+    with activate_tool_frame(tool), take_apart_once():
         complete = copy_complete(value)
         marked_values = () if is_plain_json(complete) else tuple(map(pack_value, read_marked_values(complete)))
         if implementation is None:

@@ -20,6 +20,7 @@ from praval_tools.runs.call_secrets import (
 )
 from praval_tools.runs.call_writer import encode_run_value, read_run_value
 from praval_tools.schema.json_values import replace_surrogates, replace_surrogates_in_json
+from praval_tools.schema.tables import take_apart_once
 from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.truncation import truncate_json, truncate_text
 from praval_tools.tools.value_codec import pack_value
@@ -68,8 +69,9 @@ class CallContent:
             self._error = self._write(self._plan.redact_text(text or "", self._secrets))
         elif self._run is not None:
             try:
-                result, self._secrets = read_run_value(self._run, result, self._plan, self._secrets)
-                value, _ = encode_run_value(self._run, result.result)
+                with take_apart_once():
+                    result, self._secrets = read_run_value(self._run, result, self._plan, self._secrets)
+                    value, _ = encode_run_value(self._run, result.result)
             except (Exception, SystemExit):  # the value may run code of its own, and need not have a JSON form
                 return result
             self._value = self._write(self._plan.redact_result(value, self._secrets))
