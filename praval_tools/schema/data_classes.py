@@ -38,7 +38,7 @@ from praval_tools.schema.type_handler import (
     TypeHandler,
     Unencodable,
 )
-from praval_tools.schema.type_hints import NOTHING, Hint, format_hint
+from praval_tools.schema.type_hints import NOTHING, Hint, UnresolvedHintError, format_hint
 from praval_tools.schema.validator import compile_schema
 from praval_tools.schema.value_reader import ValueReader, find_model_key, is_stored_field
 
@@ -183,7 +183,14 @@ def _make_item_reader(hint: Hint, fields: list[ClassField]) -> _FieldsReader:
 
 
 def _find_model_problem(hint: Hint) -> str | None:
-    """Return why no caller could give a field of a model, or of a model in it, by the name of its schema."""
+    """
+    Return why a model has no JSON Schema, or why no caller could give a field of it by the name of its schema.
+
+    Raises:
+        UnresolvedHintError: A model in it refers to what does not exist (yet).
+    """
+    if problem := _find_schema_problem(hint):
+        return problem
     kinds, seen = [hint], set()
     while kinds:
         kind = kinds.pop()
@@ -196,6 +203,26 @@ def _find_model_problem(hint: Hint) -> str | None:
             if not by_name and find_model_key(item, name) is None:
                 return f"{kind.__name__}.{name} has no alias that is one name; give it one: AliasChoices({name!r}, …)"
             kinds.append(item.annotation)
+    return None
+
+
+def _find_schema_problem(kind: Hint) -> str | None:
+    """Return why pydantic makes no JSON Schema of a class of models."""
+    import json
+
+    if not is_pydantic_model(kind):
+        return None
+    try:
+        if not kind.__pydantic_complete__ and not kind.model_rebuild(raise_errors=False):
+            raise UnresolvedHintError(kind.__name__)
+        for mode in ("validation", "serialization"):
+            json.dumps(kind.model_json_schema(mode=mode))
+    except UnresolvedHintError:
+        raise
+    except Warning:  # where warnings are errors; it says that a default is left out
+        return None
+    except (Exception, SystemExit) as error:  # the seam to code of the class
+        return f"{kind.__name__} has no JSON Schema ({type(error).__name__}); take a model whose fields have one"
     return None
 
 

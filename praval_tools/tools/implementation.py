@@ -154,7 +154,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
             return self._build_supplied(self.supplied_schema)
         signature = self.signature
         if signature.unresolved:
-            signature = read_signature(self.function, strict=self.strict, context_types=(ToolContext,))
+            signature = read_tool_signature(self.name, self.function, strict=self.strict)
             problems = list(signature.problems)
             if signature.unresolved:
                 problems.extend(_describe_unresolved_hints(signature))
@@ -401,6 +401,12 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
             if parameter.kind == "context" and (hint := find_deps_hint(parameter.hint)) is not None:
                 return hint
         return None
+
+
+def read_tool_signature(name: str, function: object, *, strict: bool) -> Signature:
+    """Return what the function of the tool *name* takes and gives back."""
+    with activate_tool_frame(name):  # classes in its hints may run code of their own
+        return read_signature(function, strict=strict, context_types=(ToolContext,))
 
 
 def inspect_function(implementation: ToolImplementation) -> inspect.Signature:

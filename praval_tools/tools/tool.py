@@ -22,10 +22,10 @@ from praval_tools.misuse import explain_misuse
 from praval_tools.names import check_tool_name
 from praval_tools.schema.docstrings import find_docstring
 from praval_tools.schema.schema_tree import JsonSchema
-from praval_tools.schema.signature import Signature, read_signature
+from praval_tools.schema.signature import Signature
 from praval_tools.schema.supplied_schema import check_supplied_schema
 from praval_tools.tools.context import NO_DEPS, ToolContext, choose_deps
-from praval_tools.tools.implementation import ToolDefinition, ToolImplementation, inspect_function
+from praval_tools.tools.implementation import ToolDefinition, ToolImplementation, inspect_function, read_tool_signature
 from praval_tools.tools.metadata import ToolMetadata, describe_unknown_fields
 from praval_tools.tools.return_values import complete_awaited, complete_value
 from praval_tools.tools.source import DeclarationSite, find_declaration_site
@@ -384,7 +384,7 @@ def _initialize_tool(
     """Fill *tool*, or raise one error with every problem of its function, schema and metadata."""
     site = find_declaration_site(function)
     strict = strict and getattr(function, "__name__", "") != "<lambda>"
-    signature = read_signature(function, strict=strict, context_types=(ToolContext,))
+    signature = read_tool_signature(name, function, strict=strict)
     problems = describe_unknown_fields(more)
     if name in ("", "<lambda>"):
         problems.append(f"{'a lambda' if name else 'it'} has no name; pass name=…")

@@ -21,7 +21,6 @@ import msgspec
 from praval_tools.names import shorten_repr
 from praval_tools.schema.encode import encode
 from praval_tools.schema.json_values import INT_LIMIT, LOWER_INT_LIMIT, sort_json_items
-from praval_tools.schema.type_handler import Mismatch
 from praval_tools.tools.frames import activate_tool_frame
 
 TAG_PREFIX: Final = "praval:"
@@ -116,11 +115,11 @@ class _Packer:
         if kind is set or kind is frozenset:
             return _tag_value(kind.__name__, sort_json_items(self._pack_items(value, level)))
         with activate_tool_frame("value"):  # what a tool returned, or is called with, may run code of its own
-            if isinstance(value, Mapping):
-                return self._pack_dict(dict(value), level)
             try:
+                if isinstance(value, Mapping):
+                    return self._pack_dict(dict(value), level)
                 encoded = encode(value)
-            except Mismatch:
+            except Exception:  # it has no JSON form, or its own code raises anything
                 return _tag_value("opaque", f"<{kind.__qualname__}>")  # its repr may hold what is secret
             return self.pack(encoded, level + 1)
 
