@@ -160,10 +160,10 @@ class activate_frame:  # used as a function; a class costs a third of a generato
             frame[SETTINGS] = {**(frame[SETTINGS] or {}), **self._kept_settings}
         try:
             self._token = current_frame.set(frame)
+            return frame
         except BaseException:  # an interrupt, which may come before the token is kept
             current_frame.set(outer)
             raise
-        return frame
 
     def __exit__(self, *_: object) -> None:
         try:
@@ -175,6 +175,15 @@ class activate_frame:  # used as a function; a class costs a third of a generato
                 current_frame.reset(self._token)
             except ValueError:  # collected with its loop, in another context
                 pass
+            except BaseException:  # an interrupt, which may come before the frame is reset
+                self._reset_again()
+                raise
+
+    def _reset_again(self) -> None:
+        try:
+            current_frame.reset(self._token)
+        except (RuntimeError, ValueError):  # it is reset, or was entered in another context
+            pass
 
 
 def _update_kept_settings(kept: Settings, frame: Frame, outer: Settings | None) -> None:
