@@ -322,9 +322,10 @@ def check_answer(answer: object) -> ApprovalAnswer:
         return answer
     if not isinstance(answer.arguments, Mapping):
         raise ToolUsageError(f"{shorten_repr(answer.arguments)} are not arguments; pass Allow({{name: value, …}}).")
-    arguments = dict(answer.arguments)
-    copy = copy_containers if read_marked_arguments(arguments) else copy_json  # the classes say what is secret
-    return msgspec.structs.replace(answer, arguments=copy(arguments))
+    arguments = copy_containers(dict(answer.arguments))
+    if not read_marked_arguments(arguments):  # else the classes say what is secret
+        arguments = copy_json(arguments)
+    return msgspec.structs.replace(answer, arguments=arguments)
 
 
 def find_entry(entries: Sequence[ApprovalEntry], name: str, *, is_waiting: bool = False) -> ApprovalEntry:

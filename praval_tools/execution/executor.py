@@ -133,6 +133,8 @@ class Executor:
         """Return a call that goes on in the pipeline, with the steps already taken; raise the error of its tool."""
         if not has_type(error, FastPathMiss):
             raise make_typed_error(self._build_failure_result(path, error, None, None)) from error
+        if type(arguments) is dict and not are_scalars(arguments.values()):
+            arguments = copy_containers(arguments)  # what follows reads them more than once
         call = path.make_call(self._to_json_arguments(path.name, arguments))
         if type(path.name) is not str:
             call = to_plain_call(call)

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
 from plugin_rig import Site, loaded, site  # noqa: F401
 
-from praval_tools import Outcome, ToolCall, ToolRegistry
+from praval_tools import Allow, Outcome, ToolCall, ToolRegistry
 
 ACME = """
 from praval_tools import hookimpl
@@ -45,6 +45,27 @@ def changing(rows: dict[str, int]) -> Iterator[None]:
         is_over.set()
         thread.join()
         sys.setswitchinterval(interval)
+
+
+@contextmanager
+def changing_at_each_line(rows: dict[str, int]) -> Iterator[None]:
+    """Change *rows* before each line of the package that runs in this thread."""
+    numbers = iter(range(1_000_000))
+
+    def trace(frame: Any, event: str, argument: Any) -> Any:
+        if "praval_tools" not in frame.f_code.co_filename:
+            return None
+        rows[f"key {next(numbers)}"] = 1  # another size each time: Python notices that alone
+        if len(rows) > 300:
+            rows.clear()
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
 
 
 def build_registry(options: str) -> tuple[ToolRegistry, list[Any], list[Any]]:
@@ -91,6 +112,48 @@ def test_one_moment_counts(way: str, options: str) -> None:
 
     assert 8 == len(got)
     assert not shown or shown == got
+
+
+@pytest.mark.parametrize("options", ["", "policy", "journal", "policy, journal"])
+@pytest.mark.parametrize("way", WAYS)
+def test_no_two_lines_read_what_changes(way: str, options: str) -> None:
+    """Broken promise: `RuntimeError` where the arguments changed while what is secret in them was looked for."""
+    registry, shown, got = build_registry(options)
+    rows, toolset = {f"row {number}": number for number in range(100)}, registry.toolset("ann")
+    call = ToolCall("1", "take", {"rows": rows, "more": {"rows": rows}}, "ann")
+    make_call: dict[str, Callable[[], object]] = {
+        "execute": lambda: registry.execute(call),
+        "in a run": lambda: registry.execute(call),
+        "call": lambda: toolset.call("take", rows=rows),
+        "bound": lambda: toolset["take"](rows=rows, more={"rows": rows}),
+        "function": lambda: toolset.functions()[0](rows=rows),
+        "batch": lambda: registry.execute_batch([call])[0],
+    }
+
+    for number in range(2):  # the second time, what the first one built is there
+        run = registry.run(f"run {number}") if way == "in a run" and "journal" in options else nullcontext()
+        with run, changing_at_each_line(rows):
+            made = make_call[way]()
+        assert 1 == getattr(made, "result", made)
+
+    assert 2 == len(got)
+    assert not shown or shown == got
+
+
+def test_an_approver_changes_what_was_edited() -> None:
+    """Edits of an approver, too, are those of one moment."""
+    registry, _, got = build_registry("journal")
+    registry.configure("take", requires_approval=True)
+    rows = {f"row {number}": number for number in range(100)}
+    result = registry.execute(ToolCall("1", "take", {"rows": {}}, "ann"))
+    assert result.approval_id
+
+    with changing_at_each_line(rows):
+        registry.approvals.answer(result.approval_id, Allow({"rows": rows}))
+    rows.clear()
+
+    assert registry.execute(ToolCall("1", "take", {"rows": {}}, "ann")).success
+    assert got[0]
 
 
 @pytest.mark.parametrize("options", ["", "journal"])
