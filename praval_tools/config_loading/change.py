@@ -114,7 +114,7 @@ class ConfigurationChange:
         """
         with suppress(JournalError):  # raised again where the change is stored
             self._store.load_other_changes()
-        sources = dict(self._runtime.sources)
+        sources, servers = dict(self._runtime.sources), self._build_servers()
         self._made_sources += [
             service.source
             for name, service in services.items()
@@ -125,12 +125,12 @@ class ConfigurationChange:
                 access = self._access
                 self._store.commit(access.plan_gone_agents)
                 self._withdraw_tools(tools)  # first of all: a plugin may bring them from now on
-                self._withdraw_servers()
+                self._withdraw_servers(servers)
                 self._withdraw_services(services)
                 if plugins is not None:
                     plugins.activate(access)
                 self._add_tools(tools)
-                self._add_servers()
+                self._add_servers(servers)
                 self._add_services(services)
                 for plan in (access.plan_agents, access.plan_blocks, access.plan_disabling, access.plan_grants):
                     self._store.commit(plan)
@@ -216,8 +216,7 @@ class ConfigurationChange:
             for name, server in self._declarations.servers.items()
         }
 
-    def _withdraw_servers(self) -> None:
-        declared = self._build_servers()
+    def _withdraw_servers(self, declared: dict[str, ServerDeclaration]) -> None:
         for name, (declaration, source) in self._previous.servers.items():
             if declared.get(name) == declaration:
                 self._new.servers[name] = (declaration, source)
@@ -226,8 +225,8 @@ class ConfigurationChange:
                 del self._runtime.sources[source.name]
             self._withdraw(tuple(source.tools), "its configuration changed its server")
 
-    def _add_servers(self) -> None:
-        for name, declaration in self._build_servers().items():
+    def _add_servers(self, declared: dict[str, ServerDeclaration]) -> None:
+        for name, declaration in declared.items():
             if name not in self._new.servers:
                 self._add_server(declaration)
 
