@@ -91,7 +91,7 @@ class ConfigurationChange:
         foreign = {label: path for other in others for label, path in other.files.items()}
         has_journal = registry.journal is not None or declarations.journal is not None
         labels = label_files(declarations.documents, previous.files, foreign, problems, has_journal=has_journal)
-        self._new = InForce({label: os.path.abspath(file) for file, label in labels.items()})
+        self._new = InForce({label: os.path.abspath(file) for file, label in labels.items()}, declarations)
         own = self._new.files.keys() | (previous.files.keys() - foreign.keys())
         self._access = AccessPlan(
             declarations, labels, own, previous, self._new, problems, self._runtime.clock,

@@ -20,6 +20,7 @@ class InForce:
 
     Args:
         files: The paths of its files, by what stands for them in records.
+        declarations: What they declare.
         tools: The tools that are functions, with their entries, by name.
         servers: The servers, with what is declared of them, by name.
         services: The OpenAPI documents, by their namespaces.
@@ -28,10 +29,10 @@ class InForce:
         disabled: The categories that were disabled, each after what stands for its file.
         waiting_grants: Grants of tools that a server may bring once it is connected.
         blocked_grants: Grants that are not made, since a block refuses the agent the tool.
-        declarations: What it declares.
     """
 
     files: dict[str, str] = field(factory=dict)
+    declarations: Declarations = field(factory=Declarations)
     tools: dict[str, tuple[ToolConfig, AnyTool]] = field(factory=dict)
     servers: dict[str, tuple[ServerDeclaration, ToolSource]] = field(factory=dict)
     services: dict[str, ServiceInForce] = field(factory=dict)
@@ -40,7 +41,6 @@ class InForce:
     disabled: set[tuple[str, str]] = field(factory=set)
     waiting_grants: list[Located[GrantConfig]] = field(factory=list)
     blocked_grants: list[Located[GrantConfig]] = field(factory=list)
-    declarations: Declarations = field(factory=Declarations)
 
     def may_have(self, tool: str) -> bool:
         """Tell whether a tool of this name may come, once servers are connected and documents read."""

@@ -111,7 +111,7 @@ class ConfigurationSource:
         self, registry: ToolRegistry, paths: Sequence[str | os.PathLike[str]], *, has_journal: bool = True
     ) -> None:
         self._registry, self._paths, self._runtime = registry, tuple(paths), get_runtime(registry)
-        self._in_force, self._declarations = InForce(), Declarations()
+        self._in_force = InForce()
         self._settings, self._has_journal = RegistrySettings.of(registry), has_journal
         self._make_lock()
         handle_forks(self, in_child=ConfigurationSource._make_lock)
@@ -163,7 +163,11 @@ class ConfigurationSource:
     @property
     def in_force(self) -> InForce:
         """What other configurations ask about: its files, and what they declare."""
-        return InForce(dict(self._in_force.files), declarations=self._declarations)
+        return InForce(dict(self._in_force.files), self._declarations)
+
+    @property
+    def _declarations(self) -> Declarations:
+        return self._in_force.declarations
 
     @property
     def tools(self) -> list[str]:
@@ -323,7 +327,7 @@ class ConfigurationSource:
                     plugins.store.configured = choice.names if choice else None
         except ConfigError as error:
             raise ConfigError(sort_problems(error.problems)) from None
-        self._name, self._declarations, self._problems = name, declarations, []
+        self._name, self._problems = name, []
         self._runtime.sources.setdefault(name, self)
         return change, plugins
 
