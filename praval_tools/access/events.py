@@ -258,6 +258,17 @@ class StoredChange(StateEvent, frozen=True, kw_only=True):
     revision: int = 0
 
 
+class RecordsAdded(StateEvent, frozen=True, kw_only=True):
+    """
+    The journal gets records together with the changes that they are about; subscribers hear of these alone.
+
+    Args:
+        records: Events of the journal, which is above this layer.
+    """
+
+    records: tuple[Any, ...]
+
+
 class RegistryFrozen(StateEvent, frozen=True, kw_only=True):
     """Nothing is declared any more; who may call what still changes."""
 
@@ -271,7 +282,7 @@ AnyStateEvent = (
     | GrantRedeclared | GrantRevoked
     | GrantSpent | ToolUnassigned | ToolBlocked | ToolUnblocked | OwnershipTransferred | ToolShared | ToolUnshared
     | ToolDisabled | ToolEnabled | ToolConfigured | PolicyAdded | PolicyRemoved | GrantsCounted | StoredChange
-    | RegistryFrozen | RegistryCleared
+    | RecordsAdded | RegistryFrozen | RegistryCleared
 )  # fmt: skip
 """The closed union of all events."""
 

@@ -16,6 +16,7 @@ from praval_tools.access.events import (
     WIDENING_EVENTS,
     AnyStateEvent,
     GrantRevoked,
+    RecordsAdded,
     RegistryCleared,
     extract_narrowing_part,
 )
@@ -264,7 +265,7 @@ class StateStore:
     def _store_and_publish(self, change: PendingChange) -> bool:
         """Store and publish *change*; False where it is not based on the present state, and nothing happened."""
         persistence = self.persistence
-        if persistence is None or not _has_any(change, STORED_EVENTS):
+        if persistence is None or not _has_any(change, (*STORED_EVENTS, RecordsAdded)):
             if persistence is not None and (change.is_whole or not change.events):
                 persistence.write_deferred()  # a change that changes nothing may be one that is tried again
                 if persistence.is_outdated(change.base, at_once=True):  # it may change something now

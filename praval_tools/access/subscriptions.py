@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from praval_tools.access.events import AnyStateEvent
+from praval_tools.access.events import AnyStateEvent, RecordsAdded
 from praval_tools.errors import SubscriberWarning, get_user_stacklevel
 from praval_tools.names import shorten_repr
 from praval_tools.tools.reports import ToolReport
@@ -67,7 +67,7 @@ class Subscriptions:
                     self._delivery_lock.release()
 
     def _deliver_event(self, event: AnyStateEvent | ToolReport) -> None:
-        for subscriber, context in self.subscribers:
+        for subscriber, context in () if isinstance(event, RecordsAdded) else self.subscribers:
             try:
                 with context():
                     subscriber(event)

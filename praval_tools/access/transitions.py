@@ -324,10 +324,8 @@ def _apply_tool_assigned(state: AccessState, event: events.ToolAssigned) -> Acce
         by_key = by_key.set((grant.by, grant.key), grant.id)
     if grant.parent is not None:
         children = children.set(grant.parent, (*(children.get(grant.parent) or ()), grant.id))
-    record, access = (
-        GrantRecord(grant, state.next_seq, stored=bool(event.id)),
-        state.get_access(grant.agent, grant.tool),
-    )
+    record = GrantRecord(grant, state.next_seq, stored=bool(event.id))
+    access = state.get_access(grant.agent, grant.tool)
     parent = None if grant.parent is None else state.grants.get(grant.parent)
     grants, seq = state.grants, state.next_seq + 1
     if parent is not None and takes_place_of(grant, parent.grant):
@@ -471,6 +469,7 @@ _HANDLERS: Final[Mapping[type, Callable[[AccessState, Any], AccessState]]] = {
     events.PolicyRemoved: _apply_policy_removed,
     events.GrantsCounted: _apply_grants_counted,
     events.StoredChange: _apply_stored_change,
+    events.RecordsAdded: lambda state, _: state,
     events.RegistryFrozen: _apply_registry_frozen,
     events.RegistryCleared: _apply_registry_cleared,
 }

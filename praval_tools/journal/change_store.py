@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from praval_tools.access.events import STORED_EVENTS, AnyStateEvent, GrantRevoked, GrantsCounted
+from praval_tools.access.events import STORED_EVENTS, AnyStateEvent, GrantRevoked, GrantsCounted, RecordsAdded
 from praval_tools.access.state import AccessState
 from praval_tools.access.transitions import apply_event
 from praval_tools.clock import Clock
@@ -100,6 +100,8 @@ class JournalChangeStore:
                 uses += event_uses
                 for row in event_rows:  # of several about one thing the last counts
                     rows[row.kind, row.key, row.source] = row
+            elif isinstance(event, RecordsAdded):
+                records += map(build_record, event.records)
         if not records:
             return after
         revision = base.revision if require_current_base else None

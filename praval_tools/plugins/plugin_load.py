@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from attrs import define, evolve, field
 
+from praval_tools.access.events import RecordsAdded
 from praval_tools.config.plugins import PluginsConfig, PluginTable
 from praval_tools.execution.hooks import CallHooks, PluginContribution
 from praval_tools.names import format_count, normalize_distribution_name
@@ -291,10 +292,15 @@ class PluginLoad:
         return matches
 
     def record(self) -> None:
-        """Write to the journal what became of each, as the last of the change: an error undoes all of it."""
+        """Have the journal get what became of each, together with the change."""
+        records = list[object]()
         for step in self._steps:
             tools = () if step.staged is None else step.staged.admission.tools
-            step.report = self.store.write_report(step.report, tools)
+            step.report, event = self.store.build_event(step.report, tools)
+            records += () if event is None else (event,)
+        if records:
+            added = RecordsAdded(records=tuple(records))
+            self._runtime.access_store.commit(lambda _: [added])
 
     def _complete(self) -> None:
         """Have calls use the hooks of what is in force now, and keep the reports."""

@@ -95,7 +95,8 @@ class PluginReportStore:
             return
         event_class, fields = _draft_failed_event(report)
         # the message may quote the call, and what is secret in that is known to the records of the call alone
-        self._append_event(event_class, {**fields, "error": f"it raised {report.error_type or 'PluginError'}"})
+        fields["error"] = f"it raised {report.error_type or 'PluginError'}"
+        self._append_event(self._make_event(event_class, fields))
         try:
             warnings.warn(f"{report.error}; it goes on without.", PluginWarning, stacklevel=get_user_stacklevel())
         except PluginWarning:  # where warnings are errors; the call is not at fault, and the report stands
@@ -109,11 +110,20 @@ class PluginReportStore:
             if report.error is not None
         ]
 
-    def write_report(self, report: PluginReport, tools: Iterable[AnyTool]) -> PluginReport:
-        """Write a report to the journal, if there is one; return it, with what an upgrade changed."""
-        if self.registry.journal is not None and (report.failed or report.loaded):
-            report = self._write_to_journal(report, tools)
-        return report
+    def build_event(
+        self, report: PluginReport, tools: Iterable[AnyTool]
+    ) -> tuple[PluginReport, PluginEvent | None]:
+        """Return a report, with what an upgrade changed, and its event; None where the journal need not get one."""
+        if self.registry.journal is None or not (report.failed or report.loaded):
+            return report, None
+        last = self.last_events.get((report.distribution, report.entry_point or "?"), LastEvents())
+        event_class, fields = _draft_failed_event(report) if report.failed else _draft_loaded_event(report, tools)
+        if report.loaded and last.loaded is not None:
+            before = zip(last.loaded.tools, last.loaded.fingerprints, strict=False)
+            report = _add_upgrade(report, dict(before), tools, last.loaded.version)
+        latest = last.latest
+        is_new = type(latest) is not event_class or any(getattr(latest, name) != fields[name] for name in fields)
+        return report, self._make_event(event_class, fields) if is_new and self.is_recording else None
 
     def keep_reports(
         self, reports: Iterable[PluginReport], is_outdated: Callable[[PluginKey], bool], left_out: Collection[str]
@@ -123,28 +133,14 @@ class PluginReportStore:
             del self.reports[key]
         self.reports.update({(report.distribution, report.entry_point): report for report in reports})
 
-    def _write_to_journal(self, report: PluginReport, tools: Iterable[AnyTool]) -> PluginReport:
-        last = self.last_events.get((report.distribution, report.entry_point or "?"), LastEvents())
-        event_class, fields = _draft_failed_event(report) if report.failed else _draft_loaded_event(report, tools)
-        if report.loaded and last.loaded is not None:
-            before = zip(last.loaded.tools, last.loaded.fingerprints, strict=False)
-            report = _add_upgrade(report, dict(before), tools, last.loaded.version)
-        latest = last.latest
-        if type(latest) is not event_class or any(getattr(latest, name) != value for name, value in fields.items()):
-            self._append_event(event_class, fields)
-        return report
+    def _make_event(self, event_class: type[PluginEvent], fields: dict[str, Any]) -> PluginEvent:
+        clock = get_runtime(self.registry).clock
+        return event_class(id=clock.new_id(), time=clock.now(), process=get_process_name(), **fields)
 
-    def _append_event(self, event_class: type[PluginEvent], fields: dict[str, Any]) -> None:
+    def _append_event(self, event: PluginEvent) -> None:
         journal, runtime = self.registry.journal, get_runtime(self.registry)
         if journal is None or not self.is_recording:
             return
-        head: dict[str, Any] = {
-            "id": runtime.clock.new_id(),
-            "time": runtime.clock.now(),
-            "process": get_process_name(),
-        }
-        event = event_class(**head, **fields)
-        self._track_event(event)
         with runtime.as_operator():  # it is the host that writes, whoever runs
             (answer,) = journal.store.append([Item((build_record(event),))])
         if answer.error is not None and runtime.access_store.persistence is not None:
