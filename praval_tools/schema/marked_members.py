@@ -1,4 +1,4 @@
-"""Tells of the value of a field whether it is secret as a whole, or whether the instances in it say what is."""
+"""Tells what stands in the value of a field beside the instances that say themselves what is secret in them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,7 @@ from enum import Enum
 
 from praval_tools.schema.class_fields import has_class_fields, is_pydantic_model, is_pydantic_secret
 from praval_tools.schema.json_values import SCALAR_TYPES
-from praval_tools.schema.secret_marks import contains_secret_mark
 from praval_tools.schema.tables import take_apart
-from praval_tools.schema.type_hints import Hint
-
-
-def is_marked_member(hint: Hint, member: object) -> bool:
-    """Tell whether *member*, of a field with *hint*, is secret as a whole."""
-    if contains_secret_mark(hint, looks_into_classes=False):
-        return True
-    return contains_secret_mark(hint) and has_plain_parts(member)
 
 
 def has_plain_parts(value: object) -> bool:

@@ -11,7 +11,7 @@ from typing import Annotated, Final, NamedTuple
 from praval_tools.schema.json_pointer import resolve_pointer
 from praval_tools.schema.marked_members import has_plain_parts
 from praval_tools.schema.schema_tree import JsonSchema, iter_schemas
-from praval_tools.schema.secret_marks import contains_secret_mark, marks_secret
+from praval_tools.schema.secret_marks import has_secret_schema, marks_secret, read_marked_names
 from praval_tools.schema.type_hints import Hint
 from praval_tools.schema.value_reader import find_model_key
 
@@ -72,25 +72,21 @@ def _read_marks(kind: Hint) -> MarkedMembers:
         with suppress(Exception):  # the seam to the classes of the program
             schemas.append(kind.model_json_schema(mode=mode))
     layers = [(layer, schema) for schema in schemas for layer in _iter_layers(schema)]
-    if any(marks_secret(part) for layer, _ in layers for part in iter_schemas(_strip_members(layer))):
+    if any(has_secret_schema(_strip_members(layer)) for layer, _ in layers):
         return MarkedMembers(is_whole=True)
     if not layers:
         return _read_marks_of_fields(kind)
     properties = [(key, part, schema) for layer, schema in layers for key, part in layer.get("properties", {}).items()]
     keys = {key for key, part, schema in properties if _is_marked(part, schema)}
-    outer_keys = {key for key, part, _ in properties if any(map(marks_secret, iter_schemas(part)))}
-    names, outer_names = {*keys}, {*outer_keys}
+    outer_keys = {key for key, part, _ in properties if has_secret_schema(part)}
+    names, outer_names = _read_field_names(kind)
+    names |= keys
+    outer_names |= outer_keys
     for name, item in {**kind.model_fields, **kind.model_computed_fields}.items():
         aliases = _list_names(name, item)
         if aliases & keys or (keys and getattr(kind, "__pydantic_root_model__", False)):
             names.add(name)
         if aliases & outer_keys:
-            outer_names.add(name)
-    for name, item in kind.model_fields.items():
-        hint = _get_field_hint(item)
-        if contains_secret_mark(hint):
-            names.add(name)
-        if contains_secret_mark(hint, looks_into_classes=False):
             outer_names.add(name)
     others = [({key: layer[key] for key in _OTHER_KEYS if key in layer}, schema) for layer, schema in layers]
     return MarkedMembers(names, outer_names, any(_is_marked(part, schema) for part, schema in others))
@@ -100,20 +96,18 @@ def _read_marks_of_fields(kind: Hint) -> MarkedMembers:
     """Return what the fields of a class mark of which no JSON Schema can be made."""
     if kind.model_config.get("json_schema_extra") is not None:
         return MarkedMembers(is_whole=True)
-    names, outer_names = set[str](), set[str]()
+    names, outer_names = _read_field_names(kind)
     for name, item in kind.model_fields.items():
-        hint, extra = _get_field_hint(item), item.json_schema_extra
-        schemas = [extra, *(getattr(part, "json_schema", None) for part in item.metadata)]
-        is_described = callable(extra) or any(map(marks_secret, chain.from_iterable(map(iter_schemas, schemas))))
-        if is_described or contains_secret_mark(hint, looks_into_classes=False):
+        schemas = [item.json_schema_extra, *(getattr(part, "json_schema", None) for part in item.metadata)]
+        if callable(item.json_schema_extra) or any(map(has_secret_schema, schemas)):
             outer_names.add(name)
-        if contains_secret_mark(hint):
-            names.add(name)
     return MarkedMembers(names, outer_names)
 
 
-def _get_field_hint(item: Hint) -> Hint:
-    return Annotated[(item.annotation, item, *item.metadata)]
+def _read_field_names(kind: Hint) -> tuple[set[str], set[str]]:
+    """Return the fields that hints mark, as `read_marked_names` does."""
+    fields = kind.model_fields.items()
+    return read_marked_names({name: Annotated[(item.annotation, item, *item.metadata)] for name, item in fields})
 
 
 def _list_names(name: str, item: Hint) -> set[str | None]:

@@ -61,6 +61,12 @@ def contains_secret_mark(hint: Hint, *, looks_into_classes: bool = True) -> bool
     return False
 
 
+def read_marked_names(hints: Mapping[str, Hint]) -> tuple[set[str], set[str]]:
+    """Return the names whose hints mark anything as secret, and those whose hints do so outside of classes in them."""
+    names = {name for name, hint in hints.items() if contains_secret_mark(hint)}
+    return names, {name for name, hint in hints.items() if contains_secret_mark(hint, looks_into_classes=False)}
+
+
 def _may_mark_secrets(model: Hint) -> bool:
     try:
         return has_secret_schema(model.model_json_schema())
@@ -76,7 +82,7 @@ def _list_parts(hint: Hint) -> Iterable[Hint]:
     return [part for part in getattr(hint, "__args__", ()) if not isinstance(part, list | tuple)]
 
 
-def has_secret_schema(schema: JsonSchema) -> bool:
+def has_secret_schema(schema: object) -> bool:
     """Tell whether a JSON Schema marks anything as secret."""
     return any(map(marks_secret, iter_schemas(schema)))
 

@@ -10,7 +10,7 @@ from attrs import Factory, define, field
 from praval_tools.journal.redaction.secret_names import is_amount
 from praval_tools.schema.json_pointer import resolve_pointer
 from praval_tools.schema.schema_tree import iter_schemas
-from praval_tools.schema.secret_marks import marks_secret
+from praval_tools.schema.secret_marks import has_secret_schema, marks_secret
 
 _TEXTLESS_TYPES: Final = frozenset({"number", "integer", "boolean", "null"})
 _FIXED_FORMATS: Final = frozenset({"date-time", "date", "time", "duration", "uuid"})
@@ -161,7 +161,7 @@ class _SecretTreeBuilder:
         self._root, self._is_secret_name, self._marks_names = root, is_secret_name, marks_names
         self._nodes_by_schema: dict[int, SecretNode] = {}
         self.nodes: list[SecretNode] = []
-        self._unknown_schema: _Schema = {"writeOnly": any(map(marks_secret, iter_schemas(root)))}
+        self._unknown_schema: _Schema = {"writeOnly": has_secret_schema(root)}
         self._anchors = _collect_anchors(root)
 
     def build_node(self, schema: object) -> SecretNode:
