@@ -8,7 +8,7 @@ item that answers spends the first, the item that starts the call spends the sec
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple
 
 import attrs
 import msgspec
@@ -31,8 +31,12 @@ from praval_tools.tools.value_codec import PythonValue, pack_value
 _REQUEST_ROW: Final = "approval"
 _ANSWER_ROW: Final = "approval_answer"
 
-OwnRequest: TypeAlias = tuple[ApprovalRequest, SecretMarkers]
-"""A request of this process, with its secrets, and the secrets of its call."""
+
+class OwnRequest(NamedTuple):
+    """A request of this process, with its secrets, and the secrets of its call."""
+
+    request: ApprovalRequest
+    secrets: SecretMarkers
 
 
 class StoredApproval(msgspec.Struct, frozen=True):

@@ -11,9 +11,8 @@ from praval_tools.execution.effects import RequestApproval
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.events import ApprovalAnswered, ApprovalAsked
 from praval_tools.journal.redaction.redactor import Redactor
-from praval_tools.journal.redaction.secret_search import SecretMarkers
 from praval_tools.journal.storage.protocol import Item, Record, Status
-from praval_tools.journal.stored_approvals import StoredApproval, StoredApprovals, end_request, to_answer
+from praval_tools.journal.stored_approvals import OwnRequest, StoredApproval, StoredApprovals, end_request, to_answer
 from praval_tools.runs.call_plans import CallPlans
 from praval_tools.runs.call_records import CallRecordBuilder
 from praval_tools.runs.event_writer import CallSteps, CallWriteState, EventWriter
@@ -35,10 +34,8 @@ class ApprovalRecorder:
     def __init__(self, runtime: Runtime, event_writer: EventWriter, plans: CallPlans, redactor: Redactor) -> None:
         self._runtime, self._event_writer, self._plans = runtime, event_writer, plans
         self._stored = StoredApprovals(event_writer.store, runtime.clock)
-        self._own_requests: dict[str, ApprovalRequest] = {}
-        """Those that this process asked, with their secrets, by their ids."""
-        self._own_secrets: dict[str, SecretMarkers] = {}
-        """The secrets of their calls."""
+        self._own_requests: dict[str, OwnRequest] = {}
+        """Those that this process asked, by their ids."""
         self._own_answers: dict[str, ApprovalAnswer] = {}
         """The answers that this process gave to them, with their secrets."""
         self.make_digest = redactor.make_digest
@@ -50,8 +47,7 @@ class ApprovalRecorder:
         request, builder = step.request, write_state.builder
         known = self._find_stored(request)
         if known is not None and (given := self._get_answer(known, request)) is not None:
-            if isinstance(given, Allow) and given.arguments is not None:
-                builder.add_edited_secrets(given.arguments)
+            builder.add_edited_secrets(given)
             write_state.approval_id = known.asked.id
             return given
         record = _build_request_record(builder, request)
@@ -59,8 +55,7 @@ class ApprovalRecorder:
             yield from self._event_writer.append(write_state, Item((record,)), "Nothing was run.")
             answer: ApprovalAnswer | None = yield step
             if answer is not None:
-                if isinstance(answer, Allow) and answer.arguments is not None:
-                    builder.add_edited_secrets(answer.arguments)
+                builder.add_edited_secrets(answer)
                 item = Item((_build_answer_record(builder, request, answer),))
                 item = item if known is None else end_request(item, known.asked.id)
                 yield from self._event_writer.append(write_state, item, "Nothing was run.")
@@ -88,8 +83,7 @@ class ApprovalRecorder:
                 return replace(result, approval_id=self._runtime.approvals.add_pending(request).id)
             if answer.status is not Status.STALE:
                 self._forget_ended()
-                self._own_requests[request.id] = request
-                self._own_secrets[request.id] = write_state.builder.secrets
+                self._own_requests[request.id] = OwnRequest(request, write_state.builder.secrets)
                 return result
 
     def _find_stored(self, request: ApprovalRequest) -> StoredApproval | None:
@@ -112,31 +106,27 @@ class ApprovalRecorder:
 
     def list_entries(self) -> list[ApprovalEntry]:
         """Return the requests that have not expired and whose answers were not used, the oldest first."""
-        entries = self._stored.list_entries()
-        return [
-            ApprovalEntry(
-                self._own_requests.get(entry.request.id, entry.request),
-                entry.answer and self._own_answers.get(entry.request.id, entry.answer),
-            )
-            for entry in entries
-        ]
+        entries = list[ApprovalEntry]()
+        for entry in self._stored.list_entries():
+            own = self._own_requests.get(entry.request.id)
+            answer = entry.answer and self._own_answers.get(entry.request.id, entry.answer)
+            entries.append(ApprovalEntry(entry.request if own is None else own.request, answer))
+        return entries
 
     def _forget_ended(self) -> None:
         """Forget the secrets of requests that are over."""
         now = self._runtime.clock.now()
-        for request in list(self._own_requests.values()):
+        for request, _ in list(self._own_requests.values()):
             if request.expires > now and self._stored.is_known(request.id):
                 continue
             self._own_requests.pop(request.id, None)
-            self._own_secrets.pop(request.id, None)
             self._own_answers.pop(request.id, None)
 
     def record_answer(self, request: ApprovalRequest, answer: ApprovalAnswer) -> bool:
         """Record an answer before it counts; False where the store failed, and it counts in this process alone."""
         call = ToolCall(request.tool_call_id, request.tool, None, request.agent, request.run_id, request.chain)
-        plan, own_request = self._plans.get_redaction_plan(self._plans.find_tool(call)), None
-        if request.id in self._own_requests:
-            own_request = self._own_requests[request.id], self._own_secrets[request.id]
+        plan = self._plans.get_redaction_plan(self._plans.find_tool(call))
+        own_request = self._own_requests.get(request.id)
         try:
             self._stored.write_answer(request.id, answer, plan, own_request)
         except JournalError as error:

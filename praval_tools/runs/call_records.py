@@ -44,7 +44,7 @@ from praval_tools.schema.json_input import MalformedArgumentsError, parse_argume
 from praval_tools.schema.json_values import is_utf8_encodable
 from praval_tools.tools.argument_spellings import read_marked_arguments
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
-from praval_tools.tools.decision import Decision
+from praval_tools.tools.decision import Allow, ApprovalAnswer, Decision
 from praval_tools.tools.value_codec import is_plain_json
 
 _MAX_ID_BYTES: Final = 1_200
@@ -208,14 +208,15 @@ class CallRecordBuilder(msgspec.Struct):
         """Replace what classes mark as secret in the objects that were given as arguments in all records."""
         self.secrets = find_marked_secrets(self.plan.redaction_plan, progress, self.secrets)
 
-    def add_edited_secrets(self, arguments: Mapping[str, object]) -> None:
+    def add_edited_secrets(self, answer: ApprovalAnswer) -> None:
         """Replace the secrets of arguments that an approver wrote in all later records of the call."""
-        self.secrets = self.plan.redaction_plan.mark_secrets(read_marked_arguments(arguments), self.secrets)
-        self.add_secrets(arguments, is_validated=False)
+        if isinstance(answer, Allow) and answer.arguments is not None:
+            self.secrets = self.plan.redaction_plan.mark_secrets(read_marked_arguments(answer.arguments), self.secrets)
+            self._add_secrets(answer.arguments)
 
-    def add_secrets(self, arguments: Mapping[str, object], *, is_validated: bool = True) -> None:
-        """Replace the secrets of *arguments* in all later records of the call."""
-        self.secrets = self.plan.redaction_plan.redact_arguments(arguments, self.secrets, is_validated=is_validated)[1]
+    def _add_secrets(self, arguments: Mapping[str, object]) -> None:
+        """Replace the secrets of *arguments*, as somebody wrote them, in all later records of the call."""
+        self.secrets = self.plan.redaction_plan.redact_arguments(arguments, self.secrets, is_validated=False)[1]
 
     def add_given_secrets(self) -> None:
         """Replace the secrets of arguments that no tool gets, however its types spell them, in all later records."""
@@ -241,7 +242,7 @@ class CallRecordBuilder(msgspec.Struct):
         """Return what is recorded of arguments that do not fit, if that is how the call ended."""
         if (error := find_arguments_error(result)) is None:
             return None
-        self.add_secrets(self.call.arguments, is_validated=False)
+        self._add_secrets(self.call.arguments)
         return hide_class_messages(error, self.plan.redaction_plan, self.secrets)
 
     @property
