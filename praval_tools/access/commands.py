@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from praval_tools.access import events
 from praval_tools.access.permissions import SwitchTarget
@@ -168,11 +168,6 @@ def plan_unregistration(state: AccessState, tool: str, actor: str, reason: str) 
     return [] if record is None else [events.ToolUnregistered(tool=tool, by=actor, reason=reason)]
 
 
-def plan_withdrawal(state: AccessState, tools: Iterable[str], reason: str) -> EventList:
-    """Plan that *tools* leave this registry alone, save those that are not there; other programs may have them."""
-    return [events.ToolWithdrawn(tool=tool, reason=reason) for tool in tools if tool in state.tools]
-
-
 def plan_transfer(state: AccessState, tool: str, to: str, actor: str, reason: str) -> EventList:
     """Plan that a tool gets another owner; nothing where it has it already."""
     record = _require_owned_tool(state, actor, "transfer", tool)
@@ -314,12 +309,3 @@ def plan_retirement(state: AccessState, agent: str, actor: str, reason: str) -> 
     if not is_mentioned and not state.get_tools_by_label("owner", agent):
         raise UnknownAgentError(agent, find_similar_names(agent, state.profiles))
     return [events.AgentRetired(agent=agent, by=actor, reason=reason)]
-
-
-def plan_agent_withdrawal(state: AccessState, agent: str, place: str, reason: str) -> EventList:
-    """Plan that an agent that *place* declared is retired in this registry alone; other programs may declare it."""
-    profile = state.get_profile(agent)
-    if profile.place != place or profile.retired:
-        return []
-    retired = AgentProfile(name=agent, declared=True, retired=True, place=place)
-    return [events.AgentDeclared(profile=retired, reason=reason)]

@@ -11,12 +11,12 @@ from hashlib import sha256
 from msgspec.structs import replace
 
 from praval_tools.access import events
-from praval_tools.access.commands import plan_agent_withdrawal
 from praval_tools.access.grants import GrantRequest, plan_grant
 from praval_tools.access.permissions import Grant, GrantTerms
 from praval_tools.access.records import AgentProfile, Block
 from praval_tools.access.state import AccessState, get_block_key, get_disabling_key
 from praval_tools.access.transitions import apply_events
+from praval_tools.access.withdrawals import plan_agent_withdrawal
 from praval_tools.clock import Clock
 from praval_tools.config.system import AgentConfig, GrantConfig
 from praval_tools.config_loading.checks import read_expiry
@@ -24,11 +24,10 @@ from praval_tools.config_loading.declarations import Declarations, Located, Prob
 from praval_tools.config_loading.in_force import InForce
 from praval_tools.errors import DuplicateAgentError, UnknownToolError
 from praval_tools.names import OPERATOR, check_agent_name, find_file_label, find_similar_names
-from praval_tools.plugins.activation import ToolPlanner
 from praval_tools.tools.frames import get_current_person
 
 
-class AccessPlan(ToolPlanner):
+class AccessPlan:
     """
     Plans the access that is declared; each plan may be asked again, where another process changed something meanwhile.
 
@@ -47,7 +46,6 @@ class AccessPlan(ToolPlanner):
         self, declarations: Declarations, labels: Mapping[str, str], own: Set[str], previous: InForce,
         new: InForce, problems: ProblemCollector, clock: Clock, *, awaits_plugins: bool,
     ) -> None:  # fmt: skip
-        super().__init__(own)
         self._declarations, self._labels, self._own, self._awaits_plugins = declarations, labels, own, awaits_plugins
         self._previous, self._new, self._problems, self._clock = previous, new, problems, clock
         self.doubts: dict[str, str] = {}

@@ -11,6 +11,7 @@ from weakref import ref
 
 from praval_tools.access import events
 from praval_tools.access.state import AccessState
+from praval_tools.access.withdrawals import plan_replacement, plan_withdrawal
 from praval_tools.config.system import ServerConfig, ToolConfig
 from praval_tools.config_loading.access_plan import AccessPlan
 from praval_tools.config_loading.declarations import Declarations, Located, ProblemCollector
@@ -92,9 +93,9 @@ class ConfigurationChange:
         has_journal = registry.journal is not None or declarations.journal is not None
         labels = label_files(declarations.documents, previous.files, foreign, problems, has_journal=has_journal)
         self._new = InForce({label: os.path.abspath(file) for file, label in labels.items()}, declarations)
-        own = self._new.files.keys() | (previous.files.keys() - foreign.keys())
+        self._own_files = self._new.files.keys() | (previous.files.keys() - foreign.keys())
         self._access = AccessPlan(
-            declarations, labels, own, previous, self._new, problems, self._runtime.clock,
+            declarations, labels, self._own_files, previous, self._new, problems, self._runtime.clock,
             awaits_plugins=awaits_plugins,
         )  # fmt: skip
         self._made_sources: list[ToolSource] = []
@@ -128,7 +129,7 @@ class ConfigurationChange:
                 self._withdraw_servers(servers)
                 self._withdraw_services(services)
                 if plugins is not None:
-                    plugins.activate(access)
+                    plugins.activate(self._own_files)
                 self._add_tools(tools)
                 self._add_servers(servers)
                 self._add_services(services)
@@ -191,7 +192,7 @@ class ConfigurationChange:
         for name, (_, tool) in tools.items():
             if name in own:
                 if self._previous.tools[name][1] is not tool:
-                    self._store.commit(partial(self._access.plan_replacement, tool=tool))
+                    self._store.commit(partial(plan_replacement, tool=tool))
             elif (holder := self._find_holder(name)) is not None:
                 self.problems.report(entries[name], str(_make_duplicate_error(holder, name)), "name")
             else:
@@ -265,7 +266,7 @@ class ConfigurationChange:
 
     def _withdraw(self, tools: Sequence[str], reason: str) -> None:
         """Take tools out of this registry; grants that are still declared are made again for those in their place."""
-        self._store.commit(lambda state: self._access.plan_withdrawal(state, tools, reason))
+        self._store.commit(lambda state: plan_withdrawal(state, tools, reason, self._own_files))
 
     def _report_left_out(self, tool: Located[ToolConfig]) -> None:
         holder = self._find_holder(tool.value.name)

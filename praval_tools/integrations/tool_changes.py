@@ -8,8 +8,9 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from attrs import define, field
 
-from praval_tools.access.commands import plan_withdrawal, require_operator
+from praval_tools.access.commands import require_operator
 from praval_tools.access.problems import RegistryProblem
+from praval_tools.access.withdrawals import plan_withdrawal
 from praval_tools.errors import DuplicateToolError, ToolDefinitionError, ToolUsageError
 from praval_tools.execution.context import resolve_actor
 from praval_tools.execution.protocols import ToolSource

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 
 import msgspec
 
-from praval_tools.access.commands import EventList, plan_agent_withdrawal, plan_withdrawal
-from praval_tools.access.events import (
-    AgentDeclared,
-    AnyStateEvent,
-    GrantRevoked,
-    PolicyAdded,
-    PolicyRemoved,
-    ToolRegistered,
-)
+from praval_tools.access.events import AgentDeclared, AnyStateEvent, PolicyAdded, PolicyRemoved, ToolRegistered
 from praval_tools.access.records import AgentProfile
-from praval_tools.access.restore import is_other_version
 from praval_tools.access.state import AccessState
+from praval_tools.access.withdrawals import plan_agent_withdrawal, plan_replacement, plan_withdrawal
 from praval_tools.config.plugins import PluginTable
 from praval_tools.errors import DuplicateAgentError
 from praval_tools.execution.hooks import PluginContribution
 from praval_tools.execution.plugin_code import run_as
-from praval_tools.names import OPERATOR, find_file_label, get_collision_keys
+from praval_tools.names import get_collision_keys
 from praval_tools.plugins.admission import Admission
 from praval_tools.plugins.contents import EXTENSION_KINDS, PluginContents
 from praval_tools.plugins.discovery import InstalledPlugin
@@ -60,72 +52,33 @@ class StagedPlugin(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     source: Mapping[str, object] | None = None
 
 
-class ToolPlanner:
-    """
-    Plans that tools leave a registry, or get others in their place.
-
-    Args:
-        files: What stands for the files whose grants of tools that leave end; none: a program takes them out.
-    """
-
-    def __init__(self, files: Set[str] = frozenset()) -> None:
-        self._files = files
-
-    def plan_withdrawal(self, state: AccessState, tools: Collection[str], reason: str) -> EventList:
-        """
-        Plan that *tools* leave this registry: what these files grant of them ends, and all else waits in the journal.
-
-        Without a journal, what other files grant ends as well, and is made again once they are loaded again.
-        """
-        return [*_plan_revocations(state, tools, self._files, reason), *plan_withdrawal(state, tools, reason)]
-
-    def plan_replacement(self, state: AccessState, tool: AnyTool) -> EventList:
-        """Plan that *tool* takes the place of the one of its name; another version gets what it would after a start."""
-        is_other = is_other_version(state.tools[tool.name], tool)
-        ends = _plan_revocations(state, [tool.name], frozenset(), "another version took its place") if is_other else ()
-        return [*ends, ToolRegistered(tool=tool, replaces=True, redeclares=True, is_other=is_other)]
-
-
-def _plan_revocations(
-    state: AccessState, tools: Collection[str], files: Set[str], reason: str
-) -> Iterator[AnyStateEvent]:
-    """Plan that what files grant of *tools* ends: what these *files* do, and what no journal holds."""
-    for record in state.grants.values():
-        grant, label = record.grant, find_file_label(record.grant.key)
-        if not label or grant.by != OPERATOR or grant.tool not in tools or record.end_reason:
-            continue
-        if label in files or not record.stored:
-            yield GrantRevoked(grant=grant.id, by=label, reason=reason)
-
-
 class Activation:
     """
     Puts plugins into force in a registry and takes them out, inside `registry.change()`.
 
     Args:
         registry: The registry.
-        planner: Plans what becomes of the tools.
+        files: What stands for the files that are loaded; none: a program loads the plugins.
         report_failure: Receives the failures of hooks.
     """
 
-    def __init__(self, registry: ToolRegistry, planner: ToolPlanner, report_failure: FailureReporter) -> None:
-        self._registry, self._planner, self._report_failure = registry, planner, report_failure
+    def __init__(self, registry: ToolRegistry, files: Set[str], report_failure: FailureReporter) -> None:
+        self._registry, self._files, self._report_failure = registry, files, report_failure
         self.hooks = get_runtime(registry).hooks
         """What is to be installed once the change is published: no call uses it before."""
 
     def take_out(self, previous: PluginContribution) -> None:
         """Take out what a plugin brought."""
         plugin = InstalledPlugin(distribution=previous.distribution, entry_point=previous.entry_point)
-        replacement = _Replacement(self._registry, self._planner, plugin, previous)
-        with self._registry.change():
-            replacement.withdraw_tools(keep=(), reason=f"{plugin} is left out")
-            replacement.replace_policy("", None)
-            replacement.withdraw_agents(())
+        replacement = _Replacement(self._registry, self._files, plugin, previous)
+        replacement.withdraw_tools(keep=(), reason=f"{plugin} is left out")
+        replacement.replace_policy("", None)
+        replacement.withdraw_agents(keep=())
         self.hooks = self.hooks.with_replaced(previous, None)
 
     def make_room(self, staged: StagedPlugin, previous: PluginContribution) -> None:
         """Take out what a plugin brought before and does not bring any more: another may bring it now."""
-        replacement = _Replacement(self._registry, self._planner, staged.plugin, previous)
+        replacement = _Replacement(self._registry, self._files, staged.plugin, previous)
         names, agents = (tool.name for tool in staged.admission.tools), staged.contents.agents
         replacement.withdraw_tools(names, f"{staged.plugin} does not bring it any more")
         replacement.withdraw_agents(agent.profile.name for agent in agents if staged.table.trust)
@@ -140,7 +93,7 @@ class Activation:
         """
         contribution = _build_contribution(self._registry, staged, self._report_failure)
         _check_extension_clashes(staged.plugin, contribution, self.hooks.contributions)
-        replacement = _Replacement(self._registry, self._planner, staged.plugin, previous or _NO_CONTRIBUTION)
+        replacement = _Replacement(self._registry, self._files, staged.plugin, previous or _NO_CONTRIBUTION)
         with self._registry.change():
             replacement.replace_tools(staged.admission.tools)
             authorize = staged.contents.hooks.get(_AUTHORIZE_HOOK)
@@ -206,13 +159,13 @@ class _Replacement(msgspec.Struct, frozen=True):
 
     Args:
         registry: The registry.
-        planner: Plans what becomes of the tools.
+        files: What stands for the files that are loaded.
         plugin: The plugin.
         previous: What it brought before.
     """
 
     registry: ToolRegistry
-    planner: ToolPlanner
+    files: Set[str]
     plugin: InstalledPlugin
     previous: PluginContribution
 
@@ -236,7 +189,7 @@ class _Replacement(msgspec.Struct, frozen=True):
         """Take the tools that the plugin brought before out of this registry, but not those that it brings again."""
         kept = set(keep)
         names = [name for name in self.list_previous_tools() if name not in kept]
-        self.commit(lambda state: self.planner.plan_withdrawal(state, names, reason))
+        self.commit(lambda state: plan_withdrawal(state, names, reason, self.files))
 
     def replace_tools(self, tools: tuple[AnyTool, ...]) -> None:
         """Register *tools* in the place of those of their names that the plugin brought before."""
@@ -250,7 +203,7 @@ class _Replacement(msgspec.Struct, frozen=True):
         def plan(state: AccessState) -> Iterator[AnyStateEvent]:
             for tool in tools:
                 if tool.name in state.tools:
-                    yield from self.planner.plan_replacement(state, tool)
+                    yield from plan_replacement(state, tool)
                 else:
                     yield ToolRegistered(tool=tool)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final
@@ -16,7 +16,7 @@ from praval_tools.access.events import RecordsAdded
 from praval_tools.config.plugins import PluginsConfig, PluginTable
 from praval_tools.execution.hooks import CallHooks, PluginContribution
 from praval_tools.names import format_count, normalize_distribution_name
-from praval_tools.plugins.activation import Activation, StagedPlugin, ToolPlanner, adopt_agents
+from praval_tools.plugins.activation import Activation, StagedPlugin, adopt_agents
 from praval_tools.plugins.admission import Admission, admit_tools
 from praval_tools.plugins.contents import (
     LoadProgress,
@@ -217,14 +217,14 @@ class PluginLoad:
                 raise
             self._complete()
 
-    def activate(self, planner: ToolPlanner | None = None) -> None:
+    def activate(self, files: Set[str] = frozenset()) -> None:
         """
         Take out what is not there any more, then put in what was staged: inside `registry.change()`.
 
         Args:
-            planner: Plans what becomes of the tools.
+            files: What stands for the files that are loaded: their grants of tools that leave end.
         """
-        activation = Activation(self._registry, planner or ToolPlanner(), self.store.record_hook_failure)
+        activation = Activation(self._registry, files, self.store.record_hook_failure)
         contributions = list(activation.hooks.contributions)
         staying = [one for one in contributions if _get_plugin_key(one) not in self._left_out]
         previous = self._match_sources(staying)

@@ -2,6 +2,8 @@
 
 # Tests of: change, access_plan
 
+# Tests of: access/withdrawals
+
 from __future__ import annotations
 
 import json
@@ -86,6 +88,21 @@ class TestOneProgram:
             server.refresh()
             allowed = [may(registry, agent, "s-say", text="hello") for agent in ("ann", "eve", "bob")]
             assert [has_journal] * 3 == allowed
+            grants.refresh()
+            assert may(registry, "ann", "s-say", text="hello")
+
+    def test_what_a_file_grants_of_a_server_that_the_program_closes(self, folder: Path, has_journal: bool) -> None:
+        """In a journal it waits for the server; else it ends, and is made again once the file is loaded again."""
+        pytest.importorskip("mcp", reason="needs the SDK of MCP")
+        from mcp_client_rig import SUPPORT
+
+        command = [sys.executable, f"{SUPPORT / 'mcp_official_server.py'}", "stdio", "notes"]
+        with self.start(has_journal) as registry:
+            server = registry.register_mcp(command, namespace="s", owned_by="ops")
+            grants = registry.configure_from(write("b.yml", grants=[{"tool": "s-say", "agent": "ann"}]))
+            server.close()
+            registry.register_mcp(command, namespace="s", owned_by="ops")
+            assert has_journal is may(registry, "ann", "s-say", text="hello")
             grants.refresh()
             assert may(registry, "ann", "s-say", text="hello")
 
