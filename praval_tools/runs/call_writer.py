@@ -227,19 +227,15 @@ def _list_counted_grants(run: RunTool) -> frozenset[str]:
 
 
 def _encode_result(write_state: CallWriteState, result: ToolResult) -> tuple[object, tuple[str, ...], ToolResult]:
-    """Return what `encode_run_value` does, and *result*, or a `tool_error` where the value has no JSON form."""
+    """Return what `_encode_value` does; nothing and a `tool_error` where the value has no JSON form."""
     run = write_state.last_execution
     if result.outcome is not _OK or run is None:
         return None, (), result
     try:
         return _encode_value(write_state, run, result)
     except (Exception, SystemExit) as error:  # the result may run code of its own
-        return (
-            None,
-            (),
-            replace(
-                build_tool_error_result(run, error, 0.0), tool_call_id=result.tool_call_id, latency_ms=result.latency_ms
-            ),
+        return None, (), replace(
+            build_tool_error_result(run, error, 0.0), tool_call_id=result.tool_call_id, latency_ms=result.latency_ms
         )
 
 

@@ -14,15 +14,7 @@ from weakref import WeakSet
 
 from praval_tools.lazy_import import load
 from praval_tools.schema.type_handler import TypeHandler
-from praval_tools.schema.type_hints import (
-    Hint,
-    format_hint,
-    get_origin,
-    is_class,
-    is_path_type,
-    is_union,
-    unwrap_hint,
-)
+from praval_tools.schema.type_hints import Hint, format_hint, get_origin, is_class, is_path_type, is_union, unwrap_hint
 
 
 def get_constrainable_types(hint: Hint) -> frozenset[str]:

@@ -30,6 +30,13 @@ from praval_tools.schema.type_handler import Unencodable
 from praval_tools.schema.type_hints import NOTHING, Hint, get_origin, is_class, is_union, make_hint_key
 from praval_tools.schema.type_lookup import can_hold_any_object, find_type_handler, has_only_builtin_types
 
+_CONTAINERS: Final = frozenset({list, tuple, dict, set, frozenset})
+_GENERATED_FILES: Final = ("<string>", "<attrs generated ")
+"""How the names begin that dataclasses and attrs give to the files of their constructors."""
+_INITIALIZERS: Final = ("__post_init__", "__attrs_pre_init__", "__attrs_post_init__")
+_WRITERS: Final = ("model_dump", "__get_pydantic_core_schema__")
+"""What a pydantic model has of its own where its code decides what it writes."""
+
 
 def make_whole_check(hint: Hint) -> Callable[[object], bool] | None:
     """
@@ -72,23 +79,16 @@ def _takes_all(hint: Hint) -> bool:
     kind = get_class_origin(hint)
     code = getattr(kind.__init__, "__code__", None)
     is_generated = code is not None and (
-        code.co_filename.startswith(_GENERATED) or kind.__init__.__module__.startswith("pydantic.")
+        code.co_filename.startswith(_GENERATED_FILES) or kind.__init__.__module__.startswith("pydantic.")
     )
     takes_fields = all(item.init for item in _list_declared_fields(kind))
     return is_generated and takes_fields and all(item.readable for item in get_fields(hint))
-
-
-_GENERATED: Final = ("<string>", "<attrs generated ")
-"""How the names begin that dataclasses and attrs give to the files of their constructors."""
 
 
 def _may_hold_others(kind: Hint) -> bool:
     """Tell whether instances of an attrs class or a dataclass are likely to hold more than their fields."""
     takes_others = getattr(kind, "__pydantic_config__", {}).get("extra") == "allow"
     return takes_others or any(hasattr(kind, name) for name in _INITIALIZERS)
-
-
-_INITIALIZERS: Final = ("__post_init__", "__attrs_pre_init__", "__attrs_post_init__")
 
 
 def _refuse(_: object) -> bool:
@@ -104,9 +104,6 @@ def _writes_all(model: Hint) -> bool:
         if not kind.__module__.startswith("pydantic.")),
     ))  # fmt: skip
     return not has_own_code and all(_is_written(model, name) for name in model.model_fields)
-
-
-_WRITERS: Final = ("model_dump", "__get_pydantic_core_schema__")
 
 
 def _is_written(model: Hint, name: str) -> bool:
@@ -125,9 +122,6 @@ def _iter_plain_parts(hint: Hint) -> Iterator[Hint]:
         yield hint
 
 
-_CONTAINERS: Final = frozenset({list, tuple, dict, set, frozenset})
-
-
 def _is_plain_hint(hint: Hint) -> bool:
     if has_only_builtin_types(hint):
         return not can_hold_any_object(hint)
@@ -136,9 +130,10 @@ def _is_plain_hint(hint: Hint) -> bool:
 
 def _holds_only(models: Set[type], value: object) -> bool:
     """
-    Tell whether all pydantic models in *value* are of these very classes, as far as their fields are plain.
+    Tell whether *value* is surely made of nothing that could hold more than it writes.
 
-    And whether all objects of other classes with fields hold these alone.
+    That is of plain values, of models of these very classes, and of objects of other classes that hold their fields
+    alone.
     """
     values: list[Hint] = [value]
     while values:

@@ -1,8 +1,6 @@
 """Tools that a configuration takes out of its registry: what grants of them end, and what waits for them."""
 
-# Tests of: change, access_plan
-
-# Tests of: access/withdrawals
+# Tests of: change, access_plan, access/withdrawals
 
 from __future__ import annotations
 
