@@ -52,6 +52,7 @@ class _Step:
         staged: What it brings; None: it failed, or is left out.
         source: The table; None: it is the plugin itself.
         provider: What identifies the plugin that loads the table.
+        previous: What it brought before, as `activate` finds it; None: nothing.
         duration: How long its code took, in milliseconds.
     """
 
@@ -61,7 +62,15 @@ class _Step:
     staged: StagedPlugin | None = None
     source: Mapping[str, object] | None = None
     provider: PluginKey | None = None
+    previous: PluginContribution | None = None
     duration: float = 0.0
+
+    def replaces(self, contribution: PluginContribution) -> bool:
+        """Tell whether *contribution* is what it brought before: a table is known by what it says, not by its place."""
+        if self.source is None:
+            return contribution.source is None and self.plugin.key == _get_plugin_key(contribution)
+        is_same_plugin = self.staged is None or self.plugin.distribution == contribution.distribution
+        return is_same_plugin and self.source == contribution.source
 
     def fail(self, error: BaseException) -> None:
         """Report that it failed: what it brought before stays."""
@@ -225,46 +234,42 @@ class PluginLoad:
             files: What stands for the files that are loaded: their grants of tools that leave end.
         """
         activation = Activation(self._registry, files, self.store.record_hook_failure)
-        contributions = list(activation.hooks.contributions)
-        staying = [one for one in contributions if _get_plugin_key(one) not in self._left_out]
-        previous = self._match_sources(staying)
-        kept = {id(one) for one in staying if one.source is None} | set(map(id, previous.values()))
-        for contribution in contributions:
-            if id(contribution) not in kept:
-                activation.take_out(contribution)
-        plugins = {_get_plugin_key(one): one for one in staying if one.source is None}
+        contributions = activation.hooks.contributions
+        left_out = [one for one in contributions if _get_plugin_key(one) in self._left_out]
+        others = [one for one in contributions if one not in left_out]
         for step in self._steps:
-            if step.source is None and step.plugin.key in plugins:
-                previous[id(step)] = plugins[step.plugin.key]
+            step.previous = next(filter(step.replaces, others), None)
+            if step.previous is not None:
+                others.remove(step.previous)
+        unnamed_tables = [one for one in others if one.source is not None]  # other plugins may be loaded, and stay
+        for contribution in (*left_out, *unnamed_tables):
+            activation.take_out(contribution)
         failed, hooks, is_complete = set[PluginKey](), activation.hooks, False
         while not is_complete:
             activation.hooks = hooks
             with suppress(_PluginFailed), self._registry.change():
-                self._put_in_all(activation, previous, failed)
+                self._put_in_all(activation, failed)
                 is_complete = True
         self._hooks = activation.hooks
         self._narrow_approvals(self._runtime.hooks, activation.hooks)
 
-    def _put_in_all(
-        self, activation: Activation, previous: Mapping[int, PluginContribution], failed: set[PluginKey]
-    ) -> None:
+    def _put_in_all(self, activation: Activation, failed: set[PluginKey]) -> None:
         """
         Put in what is staged, all that goes taken out first: a name may go from one plugin to another.
 
         Raises:
             _PluginFailed: Some failed, and are not staged any more: what they brought before stays, and has its names.
         """
-        steps = [(step, step.staged, previous.get(id(step))) for step in self._steps]
-        for _, staged, before in steps:
-            if staged is not None and before is not None:
-                activation.make_room(staged, before)
+        steps = [(step, step.staged) for step in self._steps if step.staged is not None]
+        for step, staged in steps:
+            if step.previous is not None:
+                activation.make_room(staged, step.previous)
         is_complete = True
-        for step, staged, before in steps:
+        for step, staged in steps:
             try:
-                if staged is not None and step.provider in failed:
+                if step.provider in failed:
                     raise step.plugin.make_error("configuration", "the plugin that brings its kind is not loaded")
-                if staged is not None:
-                    activation.put_in(staged, before)
+                activation.put_in(staged, step.previous)
             except CONTAINED_ERRORS as error:  # isolation: as above
                 is_complete = False
                 failed.add(step.plugin.key)
@@ -277,19 +282,6 @@ class PluginLoad:
         if before.approve is not after.approve:
             both = before.approve and after.approve
             self._runtime.approvals.fallback_handler = partial(before.ask_both, after) if both else None
-
-    def _match_sources(self, contributions: Iterable[PluginContribution]) -> dict[int, PluginContribution]:
-        """Return what was loaded before for the same tables, wherever in the file they stand now, by their steps."""
-        others = [one for one in contributions if one.source is not None]
-        matches: dict[int, PluginContribution] = {}
-        for step in self._steps:
-            for one in others if step.source is not None else ():
-                is_same_plugin = step.staged is None or step.plugin.distribution == one.distribution
-                if one.source == step.source and is_same_plugin:
-                    matches[id(step)] = one
-                    others.remove(one)
-                    break
-        return matches
 
     def record(self) -> None:
         """Have the journal get what became of each, together with the change."""
