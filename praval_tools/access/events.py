@@ -57,13 +57,14 @@ class ToolRegistered(StateEvent, frozen=True, kw_only=True):
         tool: The tool.
         replaces: It took the place of another one.
         redeclares: Its owner and flags count where nobody changed those that were declared before.
-        is_other: It is not what was given away, as after a start: grants wait in a journal, and what widened ends.
+        is_other_version: Grants of the tool before it are not for this one: they wait in the journal, as after a start
+            with another version, and what was shared of that tool ends.
     """
 
     tool: AnyTool
     replaces: bool = False
     redeclares: bool = False
-    is_other: bool = False
+    is_other_version: bool = False
 
 
 class ToolUnregistered(StateEvent, frozen=True, kw_only=True):
@@ -260,7 +261,7 @@ class StoredChange(StateEvent, frozen=True, kw_only=True):
 
 class RecordsAdded(StateEvent, frozen=True, kw_only=True):
     """
-    The journal gets records together with the changes that they are about; subscribers hear of these alone.
+    The journal gets records in one write with the changes that they are about; subscribers do not hear of the records.
 
     Args:
         records: Events of the journal, which is above this layer.

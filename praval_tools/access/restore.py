@@ -41,7 +41,7 @@ def restore_changes(state: AccessState, name: str) -> list[events.AnyStateEvent]
 
 
 def is_other_version(record: ToolRecord, tool: AnyTool) -> bool:
-    """Tell whether *tool*, in the place of a registered one, would not get after a start what was given of that."""
+    """Tell whether what was given of a registered tool would, after a start with *tool* in its place, wait."""
     drift = describe_drift(take_snapshot(record), replace(record, tool=tool, declared_metadata=tool.metadata))
     return bool(drift) or get_tool_origin(tool) != get_tool_origin(record.tool)
 

@@ -49,7 +49,7 @@ class AccessState(msgspec.Struct, frozen=True):
     tools: Map[str, ToolRecord] = EMPTY_MAP
     names_by_wire_key: Map[str, str] = EMPTY_MAP
     withdrawn: Map[str, ToolRecord] = EMPTY_MAP
-    """Tools that left this registry alone, whose owner or sharing was changed at run time and no journal holds that."""
+    """Tools that left this registry alone, if their owner or sharing was changed at run time and no journal has it."""
     tools_by_label: Map[Label, Map[str, int]] = EMPTY_MAP
     profiles: Map[str, AgentProfile] = EMPTY_MAP
     access_by_agent: Map[str, Map[str, AccessRecord]] = EMPTY_MAP

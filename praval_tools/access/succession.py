@@ -19,7 +19,7 @@ _FIELDS_BY_KIND: Final[Mapping[str, str]] = {"owner": "owned_by", "shared": "sha
 """What the journal's changes of each kind change."""
 
 
-def make_successor(old: ToolRecord, tool: AnyTool, *, redeclares: bool, is_other: bool) -> ToolRecord:
+def make_successor(old: ToolRecord, tool: AnyTool, *, redeclares: bool, is_other_version: bool) -> ToolRecord:
     """
     Return the record of *tool* in the place of *old*, without what the operator configured of it.
 
@@ -27,13 +27,13 @@ def make_successor(old: ToolRecord, tool: AnyTool, *, redeclares: bool, is_other
         old: The record of the tool that was there.
         tool: The new one, as it is declared.
         redeclares: Its owner and flags count, save what was changed at run time.
-        is_other: It is not what was given away: sharing ends, and a transfer where it comes from elsewhere.
+        is_other_version: What was given of *old* is not for it: sharing ends, and so does a transfer if the origin differs.
     """
     before, replaced = old.tool.metadata, old.tool.implementation
     ended = set[str]()
-    if is_other and before.shared:
+    if is_other_version and before.shared:
         ended.add("shared")
-    if is_other and get_tool_origin(tool) != get_tool_origin(old.tool):
+    if is_other_version and get_tool_origin(tool) != get_tool_origin(old.tool):
         ended.add("owned_by")
     kept = (old.changed_fields if redeclares else _INHERITED_FIELDS) - ended
     return replace(
@@ -46,10 +46,10 @@ def make_successor(old: ToolRecord, tool: AnyTool, *, redeclares: bool, is_other
 
 
 def make_first_record(tool: AnyTool, seq: int, withdrawn: ToolRecord | None) -> ToolRecord:
-    """Return the record of a tool whose name is new; *withdrawn* left this registry, and what was shared of it ends."""
+    """Return the record of a tool whose name is free; if *withdrawn* had it before, what was shared of that ends."""
     if withdrawn is None:
         return ToolRecord(tool, seq, declared_metadata=tool.metadata)
-    record = make_successor(withdrawn, tool, redeclares=True, is_other=True)
+    record = make_successor(withdrawn, tool, redeclares=True, is_other_version=True)
     return replace(record, seq=seq, overrides=(), previous_implementation=None)
 
 

@@ -74,8 +74,8 @@ def _apply_tool_registered(state: AccessState, event: events.ToolRegistered) -> 
     old = state.tools.get(tool.name)
     if old is None:
         return _add_tool(state, event)
-    record = make_successor(old, tool, redeclares=event.redeclares, is_other=event.is_other)
-    if event.is_other:
+    record = make_successor(old, tool, redeclares=event.redeclares, is_other_version=event.is_other_version)
+    if event.is_other_version:
         state = _with_waiting_grants(state, tool.name)
         record = replace(record, overrides=_find_overrides(state, tool))
     return _with_tool(state, record, record.tool.with_metadata(**dict(record.overrides)))
@@ -171,7 +171,7 @@ def _apply_tool_withdrawn(state: AccessState, event: events.ToolWithdrawn) -> Ac
 
 
 def _with_waiting_grants(state: AccessState, tool: str) -> AccessState:
-    """Let the live grants of *tool*, which is about to go, wait in the journal; end those that it does not hold."""
+    """Let the live grants of *tool*, which leaves or is replaced, wait in the journal; end those not in a journal."""
     agents = list(state.agents_by_tool.get(tool) or ())
     live = [grant_id for agent in agents for grant_id in state.get_access(agent, tool).grants]
     unstored = [grant_id for grant_id in live if not state.grants[grant_id].stored]

@@ -35,7 +35,7 @@ def plan_replacement(state: AccessState, tool: AnyTool) -> EventList:
     """Plan that *tool* takes the place of the one of its name; another version gets what it would after a start."""
     is_other = is_other_version(state.tools[tool.name], tool)
     ends = _plan_revocations(state, [tool.name], "another version took its place") if is_other else ()
-    return [*ends, ToolRegistered(tool=tool, replaces=True, redeclares=True, is_other=is_other)]
+    return [*ends, ToolRegistered(tool=tool, replaces=True, redeclares=True, is_other_version=is_other)]
 
 
 def _plan_revocations(
