@@ -27,7 +27,7 @@ def make_successor(old: ToolRecord, tool: AnyTool, *, redeclares: bool, is_other
         old: The record of the tool that was there.
         tool: The new one, as it is declared.
         redeclares: Its owner and flags count, save what was changed at run time.
-        is_other_version: What was given of *old* is not for it: sharing ends, and so does a transfer if the origin differs.
+        is_other_version: What was given of *old* is not for it: sharing ends, and a transfer if the origins differ.
     """
     before, replaced = old.tool.metadata, old.tool.implementation
     ended = set[str]()
