@@ -29,7 +29,7 @@ from praval_tools.config_loading.declarations import (
 )
 from praval_tools.config_loading.environment import expand_declarations
 from praval_tools.config_loading.in_force import InForce
-from praval_tools.config_loading.plugins_in_force import choose_plugins, names_plugins
+from praval_tools.config_loading.plugins_in_force import ChosenPlugins, choose_plugins, names_plugins
 from praval_tools.config_loading.references import find_unknown_agents, find_unknown_categories, find_unknown_tools
 from praval_tools.config_loading.services import read_services
 from praval_tools.config_loading.settings import RegistrySettings
@@ -307,18 +307,16 @@ class ConfigurationSource:
     def _apply(self, reading: Reading, connect: bool) -> tuple[ConfigurationChange, PluginLoad | None]:
         """Do first what may fail and changes nothing, then make the change."""
         declarations, problems = reading.declarations, ProblemCollector(reading.problems)
-        name = self._name or self._build_name(reading.files)
         tools = build_tools(declarations, self._in_force, problems)
         services = read_services(self._registry, declarations, self._in_force.services, problems, connect=connect)
         settings = self._settings.prepare(
             self, declarations, self._declarations, problems, has_journal=self._has_journal
         )
-        others = [source.in_force for source in _list_sources(self._registry) if source is not self]
-        choice = choose_plugins(declarations, [other.declarations for other in others], problems)
+        choice, plugins = self._stage_plugins(declarations, problems)
         awaits_plugins = bool(problems.all) and choice.may_bring_tools(self._registry)
-        plugins = None if problems.all else choice.stage(self._registry)
+        name = self._name or self._build_name(reading.files)
         change = ConfigurationChange(
-            self._registry, declarations, self._in_force, others, problems, awaits_plugins=awaits_plugins
+            self._registry, declarations, self._in_force, self._list_others(), problems, awaits_plugins=awaits_plugins
         )
         try:
             with nullcontext() if plugins is None else plugins.applying():
@@ -330,6 +328,22 @@ class ConfigurationSource:
         self._name, self._problems = name, []
         self._runtime.sources.setdefault(name, self)
         return change, plugins
+
+    def _stage_plugins(
+        self, declarations: Declarations, problems: ProblemCollector
+    ) -> tuple[ChosenPlugins, PluginLoad | None]:
+        """Stage what all configurations name, again where code that runs for that loads another of them meanwhile."""
+        choice, staged, plugins = self._choose_plugins(declarations, problems), None, None
+        while not problems.all and choice != staged:
+            staged, plugins = choice, choice.stage(self._registry)
+            choice = self._choose_plugins(declarations, problems)
+        return choice, plugins
+
+    def _choose_plugins(self, declarations: Declarations, problems: ProblemCollector) -> ChosenPlugins:
+        return choose_plugins(declarations, [other.declarations for other in self._list_others()], problems)
+
+    def _list_others(self) -> list[InForce]:
+        return [source.in_force for source in _list_sources(self._registry) if source is not self]
 
     def _build_name(self, files: Sequence[Path]) -> str:
         """Return a name that no other source has: with the folders of the files, where only these differ."""
