@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +13,7 @@ from pathlib import Path
 import pytest
 from plugin_rig import Site, site, write_tool  # noqa: F401  # fixtures
 
-from praval_tools import JournalError, JournalWarning, ToolRegistry
+from praval_tools import ConfigError, JournalError, JournalWarning, ToolRegistry
 from praval_tools.journal.storage.memory import MemoryStore
 from praval_tools.journal.storage.protocol import Answer, Item
 
@@ -97,3 +100,61 @@ def test_a_store_that_may_fail(store: CountingStore) -> None:
         registry.configure_from("a.toml")
 
     assert (True, []) == (registry.explain("ann", "ping").allowed, list_loaded(registry))
+
+
+def test_a_load_that_is_refused_is_not_recorded(store: CountingStore) -> None:
+    """A mistake that shows once the plugin's tools are known leaves no record of it, whatever was in force before."""
+    mistake = "[[grants]]\ntool = 'nosuch'\nagent = 'ann'\n"
+    registry, recorded = ToolRegistry(journal=store), list[list[str]]()
+    for text in (TABLE + mistake, TABLE, TABLE + mistake):
+        Path("a.toml").write_text(text)
+        try:
+            registry.configure_from("a.toml")
+        except ConfigError:
+            assert mistake in text
+        recorded.append(list_loaded(registry))
+
+    assert [[], ["ping"], ["ping"]] == recorded
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from praval_tools import ToolRegistry
+from praval_tools.journal.storage.sql_store import SqlStore
+
+class KillingStore(SqlStore):
+    writes = 0
+    def append(self, items):
+        self.writes += 1
+        if (self.writes, "before") == KILLED_AT:
+            os.kill(os.getpid(), signal.SIGKILL)
+        answers = super().append(items)
+        if (self.writes, "after") == KILLED_AT:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return answers
+
+sys.path.insert(0, sys.argv[1])
+KILLED_AT = int(sys.argv[2]), sys.argv[3]
+registry = ToolRegistry(journal=KillingStore(Path("runs.db")))
+registry.configure_from("a.toml")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_process_that_is_killed_leaves_both_or_neither(site: Site, at: int, side: str) -> None:
+    """Broken promise: killed between two writes, it left the record of a plugin, and nothing of the load."""
+    site.install("acme", write_tool("ping"))
+    Path("a.toml").write_text(TABLE + GRANT)
+    command = [sys.executable, "-c", KILLED, str(site.folder), str(at), side]
+    assert -signal.SIGKILL == subprocess.run(command, timeout=120).returncode
+
+    with ToolRegistry(journal="runs.db") as registry:
+        assert registry.journal is not None
+        granted = [event.grant.tool for event in registry.journal.events(type="tool_assigned")]
+        assert ([] if (at, side) == (1, "before") else ["ping"]) == granted == list_loaded(registry)
+        registry.configure_from("a.toml")
+        assert ["ping"] == list_loaded(registry)
+        assert registry.explain("ann", "ping").allowed
