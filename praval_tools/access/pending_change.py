@@ -67,7 +67,7 @@ class PendingChange:
     """Several changes that are not published yet: their events, the plans of these, and the state after them."""
 
     __slots__ = (
-        "base", "is_draft", "is_whole", "events", "persistence", "plans", "state", "when_published",
+        "base", "is_draft", "is_published", "is_whole", "events", "persistence", "plans", "state", "when_published",
         "_thread_and_task",
     )  # fmt: skip
 
@@ -77,7 +77,7 @@ class PendingChange:
     ) -> None:  # fmt: skip
         self.base = self.state = state
         self.persistence = persistence
-        self.is_draft, self.is_whole = is_draft, is_whole
+        self.is_draft, self.is_published, self.is_whole = is_draft, False, is_whole
         self.events: list[AnyStateEvent] = []
         self.plans: list[tuple[str, Planner]] = []
         self.when_published: list[Callable[[], object]] = []
@@ -114,6 +114,13 @@ class PendingChange:
         self.events = []
         for _, plan in self.plans:
             self.add_plan(plan)
+
+    def call_back(self) -> None:
+        """Call what is to be done once the change counts; where an interrupt came meanwhile, go on with the same."""
+        self.is_published = True
+        while self.when_published:
+            self.when_published[0]()
+            del self.when_published[0]
 
     def rebase(self, base: AccessState) -> None:
         """Re-apply the same events on top of *base*, a newer state."""

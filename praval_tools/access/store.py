@@ -23,13 +23,7 @@ from praval_tools.access.events import (
 from praval_tools.access.pending_change import ChangePersistence, PendingChange, Planner
 from praval_tools.access.state import AccessState
 from praval_tools.access.subscriptions import Subscriptions
-from praval_tools.errors import (
-    JournalError,
-    RegistryClosedError,
-    ToolError,
-    ToolUsageError,
-    find_user_frame,
-)
+from praval_tools.errors import JournalError, RegistryClosedError, ToolError, ToolUsageError, find_user_frame
 from praval_tools.names import OPERATOR, describe_registry
 from praval_tools.tools.context_settings import use_setting
 from praval_tools.tools.frames import get_current_person
@@ -186,7 +180,8 @@ class StateStore:
 
         Args:
             is_whole: None of them either where they cannot be stored; else what allows nothing new counts.
-            when_published: Called once they count, before anybody hears of them and before another thread's change.
+            when_published: Called once they count, before anybody hears of them and before another thread's change; and
+                again where an interrupt comes meanwhile.
         """
         return ChangeBlock(self, self.name, self._hold_change(is_whole, when_published))
 
@@ -213,10 +208,14 @@ class StateStore:
                     change.when_published += () if when_published is None else (when_published,)
                 finally:
                     self._active_change = None
-                while not self._store_and_publish(change):  # a signal or another process came in between
-                    change.replan(self.state)
-                for callback in change.when_published:
-                    callback()
+                try:
+                    while not self._store_and_publish(change):  # a signal or another process came in between
+                        change.replan(self.state)
+                    change.call_back()
+                except BaseException:
+                    if change.is_published or self.state is change.state:  # an interrupt, once it counted
+                        change.call_back()
+                    raise
         finally:
             self.subscriptions.deliver_events()
 
@@ -243,8 +242,7 @@ class StateStore:
         self._refuse_reentry()
         with self._lock:
             self._commit_plans([plan for _, plan in change.plans])
-            for callback in change.when_published:
-                callback()
+            change.call_back()
         self.subscriptions.deliver_events()
 
     @contextmanager

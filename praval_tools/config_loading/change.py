@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from weakref import ref
@@ -99,16 +99,22 @@ class ConfigurationChange:
             awaits_plugins=awaits_plugins,
         )  # fmt: skip
         self._made_sources: list[ToolSource] = []
+        self._is_in_force = False
 
     def apply(
         self, tools: dict[str, tuple[ToolConfig, AnyTool]], services: dict[str, ServiceInForce],
-        settings: SettingsChange, plugins: PluginLoad | None = None,
-    ) -> InForce:  # fmt: skip
+        settings: SettingsChange, plugins: PluginLoad | None, when_published: Callable[[InForce], object],
+    ) -> None:  # fmt: skip
         """
-        Put it all into force at once, with the settings that it needs.
+        Put it all into force at once, with the settings and plugins that it needs.
 
-        Returns:
-            What is in force now; sources of before that are not among it are to be closed.
+        Args:
+            tools: The tools.
+            services: The documents of services.
+            settings: The settings.
+            plugins: The plugins; None: nothing changes of these.
+            when_published: Called with what is in force as soon as it counts, maybe twice; sources of before that are
+                not among it are to be closed.
 
         Raises:
             ConfigError: With every problem, those of `problems` before too; nothing was changed.
@@ -121,32 +127,47 @@ class ConfigurationChange:
             for name, service in services.items()
             if service.source is not None and service is not self._previous.services.get(name)
         ]
+
+        def finish() -> None:
+            self._is_in_force = True
+            settings.finish()
+            if plugins is not None:
+                plugins.set_in_force()
+            when_published(self._new)
+
         try:
-            with self._registry.as_operator(), self._store.change(is_whole=True, when_published=settings.finish):
-                access = self._access
-                self._store.commit(access.plan_gone_agents)
-                self._withdraw_tools(tools)  # first of all: a plugin may bring them from now on
-                self._withdraw_servers(servers)
-                self._withdraw_services(services)
-                if plugins is not None:
-                    plugins.activate(self._own_files)
-                self._add_tools(tools)
-                self._add_servers(servers)
-                self._add_services(services)
-                for plan in (access.plan_agents, access.plan_blocks, access.plan_disabling, access.plan_grants):
-                    self._store.commit(plan)
-                self._store.commit(self._refuse_problems)
+            with self._registry.as_operator(), self._store.change(is_whole=True, when_published=finish):
+                self._change_access(tools, servers, services, plugins)
                 settings.enter()
                 if plugins is not None:
                     plugins.record()
         except BaseException:
-            settings.undo()
-            self._runtime.sources.clear()
-            self._runtime.sources.update(sources)
-            for source in self._made_sources:
-                source.close()
+            if not self._is_in_force:  # else it was interrupted later
+                settings.undo()
+                self._runtime.sources.clear()
+                self._runtime.sources.update(sources)
+                for source in self._made_sources:
+                    source.close()
             raise
-        return self._new
+        when_published(self._new)  # an outer change may come to count later: others are loaded inside it
+
+    def _change_access(
+        self, tools: dict[str, tuple[ToolConfig, AnyTool]], servers: dict[str, ServerDeclaration],
+        services: dict[str, ServiceInForce], plugins: PluginLoad | None,
+    ) -> None:  # fmt: skip
+        access = self._access
+        self._store.commit(access.plan_gone_agents)
+        self._withdraw_tools(tools)  # first of all: a plugin may bring them from now on
+        self._withdraw_servers(servers)
+        self._withdraw_services(services)
+        if plugins is not None:
+            plugins.activate(self._own_files)
+        self._add_tools(tools)
+        self._add_servers(servers)
+        self._add_services(services)
+        for plan in (access.plan_agents, access.plan_blocks, access.plan_disabling, access.plan_grants):
+            self._store.commit(plan)
+        self._store.commit(self._refuse_problems)
 
     def make_waiting_grants(self) -> list[ConfigProblem]:
         """Make the grants again, now that servers are connected; return what is wrong with some."""

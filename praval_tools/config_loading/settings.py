@@ -239,7 +239,7 @@ class SettingsChange:
             approvals.handler = settings.base_handler if now.handler is None else now.handler
         self._runtime.access_store.invalidate_snapshots()  # fast paths know options and limits
         if now.telemetry is not before.telemetry:
-            if before.telemetry is None:
+            if before.telemetry is None and registry.telemetry is not now.telemetry:  # it may be called again
                 settings.base_telemetry = registry.telemetry
             registry.telemetry = settings.base_telemetry if now.telemetry is None else now.telemetry
         settings.in_force = now

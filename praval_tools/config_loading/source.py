@@ -318,15 +318,18 @@ class ConfigurationSource:
         change = ConfigurationChange(
             self._registry, declarations, self._in_force, self._list_others(), problems, awaits_plugins=awaits_plugins
         )
+
+        def adopt(in_force: InForce) -> None:
+            self._in_force, self._name, self._problems = in_force, name, []
+            self._runtime.sources.setdefault(name, self)
+            if plugins is not None:
+                plugins.store.configured = choice.names if choice else None
+
         try:
             with nullcontext() if plugins is None else plugins.applying():
-                self._in_force = change.apply(tools, services, settings, plugins)
-                if plugins is not None:
-                    plugins.store.configured = choice.names if choice else None
+                change.apply(tools, services, settings, plugins, adopt)
         except ConfigError as error:
             raise ConfigError(sort_problems(error.problems)) from None
-        self._name, self._problems = name, []
-        self._runtime.sources.setdefault(name, self)
         return change, plugins
 
     def _stage_plugins(

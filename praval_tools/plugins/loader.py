@@ -62,7 +62,8 @@ def load_plugins(
     tables = config if isinstance(config, PluginsConfig) else read_plugins_config(config)
     selection = PluginSelection(only, exclude, tables)
     load = PluginLoad(registry, tables, selection, settings=settings, timeout=timeout)
-    with load.applying(), registry.as_operator(), get_runtime(registry).access_store.change(is_whole=True):
+    store = get_runtime(registry).access_store
+    with load.applying(), registry.as_operator(), store.change(is_whole=True, when_published=load.set_in_force):
         load.activate()
         load.record()
     return warn_or_raise(load.reports, strict)

@@ -109,6 +109,7 @@ class PluginLoad:
         self._timeout, self._runtime = timeout, get_runtime(registry)
         self._hooks, self._forgotten = self._runtime.hooks, forgotten
         self._steps: list[_Step] = []
+        self._is_in_force = False
         self.store.read_journal()
         installed = find_plugins()
         self._modules = PluginModules.from_plugins(installed)
@@ -221,10 +222,15 @@ class PluginLoad:
             approver = approvals.fallback_handler
             try:
                 yield
-            except BaseException:
-                approvals.fallback_handler = approver
-                raise
-            self._complete()
+            finally:
+                if not self._is_in_force:
+                    approvals.fallback_handler = approver
+                else:  # an interrupt may come once it counts
+                    try:
+                        self._complete()
+                    except BaseException:
+                        self._complete()
+                        raise
 
     def activate(self, files: Set[str] = frozenset()) -> None:
         """
@@ -293,6 +299,10 @@ class PluginLoad:
         if records:
             added = RecordsAdded(records=tuple(records))
             self._runtime.access_store.commit(lambda _: [added])
+
+    def set_in_force(self) -> None:
+        """Take note that the change counts."""
+        self._is_in_force = True
 
     def _complete(self) -> None:
         """Have calls use the hooks of what is in force now, and keep the reports."""

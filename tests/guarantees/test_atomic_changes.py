@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import linecache
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from fault_rig import run_with_fault
 
 from praval_tools import Agent, DuplicateToolError, Tool, ToolDefinitionError, ToolRegistry, tool
 from praval_tools.access.transitions import rebuild_state
-
-
-class Fault(BaseException):
-    """Stands for whatever may go wrong: an interrupt, no memory, a bug."""
 
 
 def make_registry() -> tuple[ToolRegistry, list[Any]]:
@@ -54,47 +49,6 @@ CHANGES: dict[str, Callable[[ToolRegistry], Any]] = {
     "clear": lambda registry: registry.clear_registry(),
     "swap": lambda registry: registry.replace_source("nowhere", [make_tool()]),
 }
-
-
-def run_with_fault(number: int, work: Callable[[], Any]) -> bool:
-    """
-    Run *work* with a fault before the *number*th line of the package; False: it had fewer lines.
-
-    Left out are lines on which Python itself opens or closes a `with` or `try`, and what follows the publication.
-    """
-    seen = [0]
-
-    def trace(frame: Any, event: str, argument: Any) -> Any:
-        code = frame.f_code
-        if (
-            "praval_tools" not in code.co_filename
-            or code.co_name in ("_try_publish", "deliver_events")
-            or _is_notifying(frame)
-        ):
-            return None
-        text = linecache.getline(code.co_filename, frame.f_lineno).strip()
-        if event == "line" and not text.startswith(("with ", "try:", "while ")):
-            seen[0] += 1
-            if seen[0] == number + 1:
-                raise Fault
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        work()
-    except Fault:
-        return True
-    finally:
-        sys.settrace(before)
-    return seen[0] > number
-
-
-def _is_notifying(frame: Any) -> bool:
-    """Tell whether a subscriber is being notified: the change is published by then."""
-    while frame is not None and frame.f_code.co_name != "_deliver_event":
-        frame = frame.f_back
-    return frame is not None
 
 
 class TestFaults:
