@@ -10,8 +10,10 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Set
+from datetime import datetime, time
 from decimal import Decimal
 from enum import Enum
+from functools import partial
 from types import MemberDescriptorType, WrapperDescriptorType
 from typing import Any, Final
 
@@ -27,6 +29,9 @@ _CONTAINERS: Final = (list, tuple, dict, set, frozenset)
 _PAYLOAD_TYPES: Final = (str, bytes, int, float, list, dict, set, frozenset)
 _TEXT_MODULES: Final = frozenset({"ipaddress", "pydantic.networks", "pydantic_core._pydantic_core"})
 """Modules of addresses, whose text is all that they are."""
+
+_ZONE_MODULES: Final = frozenset({"datetime", "zoneinfo", "pydantic_core._pydantic_core"})
+"""Modules of time zones that stay the same."""
 
 
 class ValueReader:
@@ -73,6 +78,8 @@ class ValueReader:
             return _keep_decimal
         if is_address_type(kind):
             return str
+        if kind is datetime or kind is time:
+            return partial(_read_zoned, get_type_handler(kind).make_encode_hook(kind, Encoder()))
         if has_only_builtin_types(kind) or issubclass(kind, Enum):
             return get_type_handler(kind).make_encode_hook(kind, Encoder())
         if problem := _find_class_problem(kind):
@@ -88,7 +95,10 @@ class ValueReader:
         read: dict[str, object] = {}
         try:
             for key, item in value.items():
-                read[key if type(key) is str else to_key_text(self._read(key))] = self._read(item)
+                text = key if type(key) is str else to_key_text(self._read(key))
+                if text in read:  # one of them would hide the other
+                    raise Unencodable("is the text of two keys")
+                read[text] = self._read(item)
         except Unencodable as error:
             raise error.prepend_step(to_step(key)) from None
         return read
@@ -122,7 +132,19 @@ class ValueReader:
 
 def is_address_type(kind: type) -> bool:
     """Tell whether *kind* is an address of `ipaddress` or pydantic, whose text is all that it is."""
-    return kind.__module__ in _TEXT_MODULES and getattr(sys.modules[kind.__module__], kind.__name__, None) is kind
+    return _is_of_module(kind, _TEXT_MODULES)
+
+
+def _is_of_module(kind: type, modules: Set[str]) -> bool:
+    """Tell whether *kind* is what one of *modules* has under its name."""
+    return kind.__module__ in modules and getattr(sys.modules[kind.__module__], kind.__name__, None) is kind
+
+
+def _read_zoned(write: EncodeHook, value: datetime | time) -> object:
+    """Return a time as JSON; one of a time zone that only its own code can read is refused."""
+    if value.tzinfo is not None and not _is_of_module(type(value.tzinfo), _ZONE_MODULES):
+        raise Unencodable(f"has a time zone of the class {type(value.tzinfo).__qualname__}, which is read by its code")
+    return write(value)
 
 
 def _find_missing_field(kind: Hint, model: object) -> str | None:

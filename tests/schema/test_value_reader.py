@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import UserList
 from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
 from ipaddress import IPv4Address
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic_core import TzInfo
 from type_classes import Color, Even, Pair
 from type_strategies import FORMS, json_for
 
@@ -33,6 +36,16 @@ class Words(list[str]):
 class Lies:
     def __get__(self, instance: object, owner: object = None) -> int:
         return 1
+
+
+class SlyZone(tzinfo):
+    """Has another offset each time."""
+
+    hours = 0
+
+    def utcoffset(self, moment: datetime | None) -> timedelta:
+        self.hours += 1
+        return timedelta(hours=self.hours)
 
 
 class Single(NamedTuple):
@@ -77,6 +90,15 @@ class TestReading:
         assert {"a": [Decimal("0.1"), [Decimal(2)]]} == ValueReader().read(value)
         assert {"a": ["0.1", ["2"]]} == ValueReader(keep_decimal=False).read(value)
 
+    @pytest.mark.parametrize(
+        "zone", [UTC, timezone(timedelta(hours=2)), ZoneInfo("Europe/Berlin"), TzInfo(7200)], ids=str
+    )
+    def test_times_of_known_zones(self, zone: tzinfo) -> None:
+        """Zones of Python and of pydantic are as they are."""
+        value = datetime(2020, 1, 1, tzinfo=zone)
+
+        assert value == datetime.fromisoformat(str(ValueReader().read(value)))
+
     def test_classes_containers_and_keys(self) -> None:
         """Fields are read where they are stored, in containers of all kinds, and keys become text."""
         value = {Color.RED: [Even(2), Pair(1)], 2: {3, 2}, True: IPv4Address("10.0.0.1")}
@@ -111,6 +133,18 @@ class TestRefusing:
 
         with pytest.raises(Unencodable, match="amount"):
             ValueReader().read(order)
+
+    @pytest.mark.parametrize("value", [{1: 1000, "1": 1}, {Color.RED: 1, "red": 2}, {True: 1, "true": 2}], ids=str)
+    def test_two_keys_of_one_text(self, value: dict[object, int]) -> None:
+        """Broken promise: judges were shown one of them, and the tool got both."""
+        with pytest.raises(Unencodable, match="is the text of two keys"):
+            ValueReader().read(value)
+
+    @pytest.mark.parametrize("value", [datetime(2020, 1, 1, tzinfo=SlyZone()), time(1, tzinfo=SlyZone())], ids=str)
+    def test_a_time_zone_with_code_of_its_own(self, value: object) -> None:
+        """Broken promise: its class was asked for the offset that a judge was shown, and later for that of the tool."""
+        with pytest.raises(Unencodable, match="time zone of the class SlyZone"):
+            ValueReader().read([value])
 
     def test_a_value_inside_itself(self) -> None:
         """A list that holds itself is refused."""
