@@ -33,11 +33,11 @@ class ChosenPlugins:
         return bool(self.names or self.config.plugins or self.config.sources)
 
     def is_in_force(self, registry: ToolRegistry) -> bool:
-        """Tell whether nothing is to be loaded for it, and nothing failed; a program may have loaded other plugins."""
+        """Tell whether all that it names is loaded, and nothing else for it; a program may have loaded others."""
         store: PluginReportStore | None = get_runtime(registry).plugins
         if store is None or store.configured is None:
             return not self
-        if any(report.failed and self._names(key) for key, report in store.reports.items()):
+        if any(self._names(key) and not report.loaded for key, report in store.reports.items()):
             return False
         in_force, config = store.config, self.config
         return (store.configured, in_force.plugins, in_force.sources) == (self.names, config.plugins, config.sources)

@@ -31,7 +31,7 @@ from praval_tools.plugins.report import CONTAINED_ERRORS, LEFT_OUT, PluginReport
 from praval_tools.plugins.report_store import PluginReportStore, get_report_store
 from praval_tools.plugins.selection import PluginSelection
 from praval_tools.plugins.settings import find_secrets
-from praval_tools.plugins.staging import PluginModules
+from praval_tools.plugins.staging import PluginModules, is_being_imported
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.tools.source import SourceKind
 
@@ -126,6 +126,9 @@ class PluginLoad:
         for plugin in filter(self._selection.is_requested, installed):
             if reason := self._selection.get_exclusion_reason(plugin):
                 self._leave_out(plugin, reason)
+            elif is_being_imported(plugin):  # what it brought before stays, until the load that imports it is done
+                text = "its module is being imported by another load, which brings it"
+                self._steps.append(_Step(plugin=plugin, report=_build_report(plugin, stage=LEFT_OUT, reason=text)))
             else:
                 self._stage_plugin(plugin)
         for plugin in gone:

@@ -6,6 +6,7 @@ import importlib
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from threading import get_ident
 from types import ModuleType
 from typing import Final
 
@@ -32,6 +33,9 @@ _lock: Final = ForkSafeLock()
 
 _import_locks: Final[dict[str, ForkSafeLock]] = {}
 """By module: held by the thread that imports a plugin's module, or reads what it declared, for whatever registry."""
+
+_importing_threads: Final[dict[str, int]] = {}
+"""By module: the thread that imports it just now, under its lock."""
 
 
 @frozen
@@ -172,14 +176,29 @@ def _count_common_packages(first: str, second: str) -> int:
     return next((index for index, (left, right) in enumerate(pairs) if left != right), shortest)
 
 
+def _split_value(plugin: InstalledPlugin) -> tuple[str, str]:
+    """Return the module of an entry point, and the path of its object in that."""
+    name, _, path = (part.strip() for part in plugin.value.split("[")[0].partition(":"))
+    return name, path
+
+
+def is_being_imported(plugin: InstalledPlugin) -> bool:
+    """Tell whether this thread is in the middle of importing the module of *plugin*."""
+    return _importing_threads.get(_split_value(plugin)[0]) == get_ident()
+
+
 def import_plugin(
     plugin: InstalledPlugin, staging: StagingRegistry, modules: PluginModules
 ) -> tuple[object, ModuleDeclarations]:
     """Import the object that the entry point refers to; return it with what its module declared."""
-    name, _, path = (part.strip() for part in plugin.value.split("[")[0].partition(":"))
+    name, path = _split_value(plugin)
     with _import_locks.setdefault(name, ForkSafeLock(waits=True)):
         was_imported = name in sys.modules
-        module = importlib.import_module(name)
+        _importing_threads[name] = get_ident()
+        try:
+            module = importlib.import_module(name)
+        finally:
+            del _importing_threads[name]
         plugin_object: object = module
         for part in path.split(".") if path else ():
             plugin_object = getattr(plugin_object, part)
