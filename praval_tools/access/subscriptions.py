@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from praval_tools.access.events import AnyStateEvent, RecordsAdded
 from praval_tools.errors import SubscriberWarning, get_user_stacklevel
 from praval_tools.names import shorten_repr
+from praval_tools.tools.frames import keep_frame
 from praval_tools.tools.reports import ToolReport
 
 Subscriber = Callable[[AnyStateEvent | ToolReport], object]
@@ -52,6 +53,7 @@ class Subscriptions:
             self.undelivered.append(report)
             self.deliver_events()
 
+    @keep_frame
     def deliver_events(self) -> None:
         """Deliver the added events, in order; one thread at a time delivers, for all others too."""
         if not self.undelivered or self._delivery_lock._is_owned():  # type: ignore[attr-defined]

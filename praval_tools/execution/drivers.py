@@ -39,9 +39,10 @@ from praval_tools.names import describe_error, has_type
 from praval_tools.schema.signature import is_async_callable
 from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.decision import ApprovalAnswer, ApprovalRequest, Deny
-from praval_tools.tools.frames import await_in_frame
+from praval_tools.tools.frames import await_in_frame, keep_frame
 
 
+@keep_frame
 def drive(runtime: Runtime, steps: CallPipeline) -> ToolResult:
     """Run the pipeline from sync code."""
     try:
@@ -79,7 +80,7 @@ def _perform_effect(runtime: Runtime, step: CallEffect) -> object:
 async def drive_async(runtime: Runtime, steps: CallPipeline) -> ToolResult:
     """Run the pipeline from async code."""
     try:
-        step = next(steps)
+        step = _resume(steps.send, None)
         while True:
             try:
                 if isinstance(step, AppendToJournal):
@@ -93,13 +94,18 @@ async def drive_async(runtime: Runtime, steps: CallPipeline) -> ToolResult:
                     answer = None
                     await _wait_async(step)
             except BaseException as error:  # the pipeline records the failure, and raises it again
-                step = steps.throw(error)
+                step = _resume(steps.throw, error)
             else:
-                step = steps.send(answer)
+                step = _resume(steps.send, answer)
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
     finally:
         steps.close()
+
+
+@keep_frame
+def _resume(resume: Callable[[Any], CallEffect], value: object) -> CallEffect:
+    return resume(value)
 
 
 async def _wait_async(step: Sleep | WaitForCall) -> None:

@@ -48,7 +48,7 @@ from praval_tools.schema.type_handler import Unencodable
 from praval_tools.tools.argument_spellings import read_marked_arguments
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult, to_plain_call
 from praval_tools.tools.compiled import Arguments
-from praval_tools.tools.frames import activate_tool_frame
+from praval_tools.tools.frames import activate_tool_frame, keep_frame
 from praval_tools.tools.return_values import copy_complete
 
 _MISS: Final = FastPathMiss()  # before any step, and never raised
@@ -72,6 +72,7 @@ class Executor:
             cache if cache is not None else self._fast_caches.setdefault(principal, FastFunctionCache(self, principal))
         )
 
+    @keep_frame
     def build_fast_function(self, principal: Principal, name: str, *, is_async: bool) -> tuple[FastFunction, bool]:
         """Return the fast function for the present state, and whether it may be kept for as long as the state."""
         runtime = self.runtime
@@ -108,6 +109,7 @@ class Executor:
 
     # ── values or errors ─────────────────────────────────────────────────────────────────────────
 
+    @keep_frame
     def handle_fast_path_error(self, path: FastPath, arguments: object, error: BaseException) -> Any:
         """Run a call that its fast function left to the pipeline, and return its value, or raise the typed error."""
         call, progress = self._make_call_for_pipeline(path, arguments, error)

@@ -18,7 +18,7 @@ from praval_tools.errors import JournalError
 from praval_tools.execution.context import FrameScope, activate_frame, make_frame
 from praval_tools.names import describe_error, has_type, to_plain_scalar, to_plain_text
 from praval_tools.schema.json_values import SCALAR_TYPES
-from praval_tools.tools.frames import Settings, await_in_frame
+from praval_tools.tools.frames import Settings, await_in_frame, keep_frame
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -37,6 +37,7 @@ def run_as(actor: str, registry: object = None) -> AbstractContextManager[object
 def bind_function(function: Callable[..., T], actor: str) -> Callable[..., T]:
     """Return *function* so that it runs in the name of *actor*, and so does all code of what it returns."""
 
+    @keep_frame
     def call(*args: object, **keywords: object) -> T:
         with _run_code(actor):
             result: T = _take_value(function(*args, **keywords), actor)

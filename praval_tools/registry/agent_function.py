@@ -15,7 +15,7 @@ from praval_tools.execution.context import Frame, FrameScope, activate_frame, ma
 from praval_tools.names import get_plain_type, has_type
 from praval_tools.registry.toolset import Toolset
 from praval_tools.schema.signature import read_signature
-from praval_tools.tools.frames import Settings, await_in_frame
+from praval_tools.tools.frames import Settings, await_in_frame, keep_frame
 from praval_tools.tools.return_values import COMPLETE_TYPES
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class AgentFunction:
             drive = _find_driver(function)
         self._drivers = tuple(_DRIVERS.values()) if drive is None else (drive,)
 
+    @keep_frame
     def __call__(self, *args: object, **kwargs: object) -> object:
         args = self._add_toolset(args, kwargs)
         scope = _resolve_scope(self._scope)
@@ -206,6 +207,7 @@ def _wrap_context_manager(scope: FrameScope, manager: object) -> object:
     fields = vars(manager)
     function = fields["func"]
 
+    @keep_frame
     def make_generator(*args: object, **keywords: object) -> object:  # for each call, where it is used as a decorator
         with _activate_scope(scope):
             generator = function(*args, **keywords)
@@ -222,6 +224,7 @@ class _WrappedObject:
         self._scope, self._value = scope, value
         self._kept_settings = Settings()
 
+    @keep_frame
     def __getattr__(self, name: str) -> object:
         scope = _resolve_scope(self._scope)
         with activate_frame(make_frame(scope)):
@@ -240,6 +243,7 @@ class _WrappedObject:
     def __exit__(self, *error: object) -> object:
         return self._call(self._value.__exit__, *error)
 
+    @keep_frame
     def _call(self, function: Callable[..., object], *args: object, **keywords: object) -> object:
         scope = _resolve_scope(self._scope)
         with activate_frame(make_frame(scope), self._kept_settings):
@@ -251,6 +255,7 @@ class _WrappedIterator(_WrappedObject):
     def __iter__(self) -> object:
         return self._call(iter, self._value)
 
+    @keep_frame
     def __next__(self) -> object:
         with _activate_scope(self._scope, self._kept_settings):
             item = next(self._value)
@@ -303,11 +308,10 @@ def _drive_generator(
     value: object = None
     try:
         while True:
-            with _activate_scope(scope, kept_settings):
-                try:
-                    item = step(value)
-                except StopIteration as end:
-                    return _wrap_outcome(scope, end.value)
+            try:
+                item = _take_step(scope, kept_settings, step, value)
+            except StopIteration as end:
+                return _wrap_outcome(scope, end.value)
             try:
                 step, value = generator.send, (yield _wrap_outcome(scope, item))
             except GeneratorExit:
@@ -315,8 +319,21 @@ def _drive_generator(
             except BaseException as error:  # thrown in from outside: the function's to handle
                 step, value = generator.throw, error
     finally:
-        with _activate_cleanup(scope, kept_settings):
-            generator.close()
+        _close_generator(scope, kept_settings, generator)
+
+
+@keep_frame
+def _take_step(scope: FrameScope, kept_settings: Settings, step: Callable[[Any], object], value: object) -> object:
+    with _activate_scope(scope, kept_settings):
+        return step(value)
+
+
+@keep_frame
+def _close_generator(
+    scope: FrameScope, kept_settings: Settings, generator: Generator[object, object, object]
+) -> None:
+    with _activate_cleanup(scope, kept_settings):
+        generator.close()
 
 
 async def _drive_async_generator(

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
+from functools import wraps
 from types import coroutine
-from typing import Any, Final, Protocol
+from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
 from praval_tools.errors import AccessWarning, NotOwnerError, ToolUsageError, get_user_stacklevel
 from praval_tools.names import OPERATOR
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class FrameScope(msgspec.Struct, frozen=True, eq=False):
@@ -186,6 +190,29 @@ class activate_frame:  # used as a function; a class costs a third of a generato
             pass
 
 
+def keep_frame(function: Callable[P, T]) -> Callable[P, T]:
+    """
+    Return *function* so that whoever called it runs again as it ends, wherever an interrupt came.
+
+    It is for what enters a frame of somebody else and is called by code that may catch an interrupt and go on.
+    Python looks for signals before the first line of `activate_frame.__exit__`, too, which then does nothing.
+    """
+
+    @wraps(function)
+    def call(*args: P.args, **keywords: P.kwargs) -> T:
+        outer = current_frame.get()
+        try:
+            value = function(*args, **keywords)
+            if current_frame.get() is not outer:  # an error that was taken for one of the code inside
+                current_frame.set(outer)
+            return value
+        except BaseException:
+            current_frame.set(outer)
+            raise
+
+    return call
+
+
 def _update_kept_settings(kept: Settings, frame: Frame, outer: Settings | None) -> None:
     """Put into *kept* what is set now in the work of *frame*, and is not in its *outer* settings."""
     current = current_frame.get()
@@ -249,8 +276,10 @@ def resume_in_frames(work: Work, waiting: object, inner: Frame | None) -> Work:
         except StopIteration as end:
             return end.value
         finally:
-            inner = current_frame.get()
-            current_frame.set(outer)
+            try:
+                inner = current_frame.get()
+            finally:
+                current_frame.set(outer)
 
 
 async def await_in_frame(

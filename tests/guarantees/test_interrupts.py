@@ -6,7 +6,8 @@ import asyncio
 import dis
 import sys
 from collections.abc import Callable, Iterator
-from functools import cache
+from contextlib import suppress
+from functools import cache, partial
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -14,9 +15,10 @@ from typing import Any
 import pytest
 
 import praval_tools
-from praval_tools import Allow, ToolRegistry, ToolUsageError, current_agent, current_call
+from praval_tools import Agent, Allow, ToolCall, ToolRegistry, ToolUsageError, current_agent, current_call
 from praval_tools.execution.hooks import CallHooks
 from praval_tools.registry.registry import get_runtime
+from praval_tools.tools.frames import get_current_actor
 
 Trace = Callable[[FrameType, str, Any], Any]
 PACKAGE = Path(praval_tools.__file__).parent
@@ -182,6 +184,58 @@ class TestWhoRuns:
             times += 1
             assert _nobody_runs()
         assert times > 0
+
+    @pytest.mark.parametrize("error", [KeyboardInterrupt, TimeoutError])
+    @pytest.mark.parametrize("way", ["agent", "generator", "approval", "policy", "subscriber"])
+    def test_in_code_that_goes_on(self, registry: ToolRegistry, way: str, error: type[BaseException]) -> None:
+        """Broken promise: a tool that caught an interrupt went on as another agent, or as the operator."""
+        registry.tool("bobs", owned_by="bob", requires_approval=True, description="Bob's.")(lambda: 1)
+        registry.set_approval_handler(lambda request: Allow())
+        registry.grant("bobs", "ann")
+        bob, actors = Agent("bob", registry=registry, function=lambda: 5), list[str]()
+        counter = Agent("eve", registry=registry, function=lambda: iter_numbers())
+        work: dict[str, Callable[[], object]] = {
+            "agent": lambda: bob(), "generator": lambda: list(counter()),
+            "subscriber": lambda: registry.share_tool("mine"),
+            "approval": lambda: registry.execute(ToolCall("c", "bobs", {}, "ann")),
+            "policy": lambda: registry.toolset("ann").call("add", x=1.0, y=2.0),
+        }  # fmt: skip
+        if way == "subscriber":
+            registry.subscribe(lambda event: None)
+        if way == "policy":
+            registry.add_policy(lambda agent, tool, arguments: None)
+
+        @registry.tool(owned_by="ann")
+        def mine(at: int) -> bool:
+            """Do it, interrupted."""
+            before = sys.gettrace()
+            left = [at]
+            sys.settrace(partial(_interrupt_exit, left, error))
+            with suppress(BaseException):
+                work[way]()
+            sys.settrace(before)
+            actors.append(get_current_actor())
+            return left[0] > 0
+
+        at = 1
+        while not registry.execute(ToolCall("c", "mine", {"at": at}, "ann")).result:
+            at += 1
+            registry.unshare_tool("mine")
+        assert {"ann"} == {*actors}
+        assert at > 1
+
+
+def iter_numbers() -> Iterator[int]:
+    """Yield some numbers."""
+    yield from range(3)
+
+
+def _interrupt_exit(left: list[int], error: type[BaseException], frame: FrameType, event: str, _: Any) -> None:
+    """Raise before the first line of an `activate_frame.__exit__`, where Python looks for signals."""
+    if event == "call" and frame.f_code.co_qualname == "activate_frame.__exit__":
+        left[0] -= 1
+        if left[0] == 0:
+            raise error
 
 
 _STEPS = ("_build_steps.<locals>.run_steps", "Limits.acquire", "LimitUsage.count_call", "Limits.release")
