@@ -104,7 +104,7 @@ async def drive_async(runtime: Runtime, steps: CallPipeline) -> ToolResult:
 
 
 @keep_frame
-def _resume(resume: Callable[[Any], CallEffect], value: object) -> CallEffect:
+def _resume(resume: Callable[..., CallEffect], value: object) -> CallEffect:
     return resume(value)
 
 

@@ -323,7 +323,7 @@ def _drive_generator(
 
 
 @keep_frame
-def _take_step(scope: FrameScope, kept_settings: Settings, step: Callable[[Any], object], value: object) -> object:
+def _take_step(scope: FrameScope, kept_settings: Settings, step: Callable[..., object], value: object) -> object:
     with _activate_scope(scope, kept_settings):
         return step(value)
 
