@@ -8,7 +8,8 @@ from typing import Final
 
 from praval_tools.formats.format import Format, WireObject
 from praval_tools.formats.past_messages import read_past_calls, read_past_results
-from praval_tools.journal.redaction.redactor import Redactor, parse_nested_json
+from praval_tools.journal.redaction.nested_json import parse_nested_json
+from praval_tools.journal.redaction.redactor import Redactor
 from praval_tools.journal.redaction.secret_search import NO_SECRETS, SecretMarkers, iter_secret_texts
 from praval_tools.runs.call_plans import CallPlans
 from praval_tools.runs.call_records import parse_call_arguments

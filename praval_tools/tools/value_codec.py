@@ -18,9 +18,8 @@ from uuid import UUID
 
 import msgspec
 
-from praval_tools.names import shorten_repr
 from praval_tools.schema.encode import encode
-from praval_tools.schema.json_values import INT_LIMIT, LOWER_INT_LIMIT, sort_json_items
+from praval_tools.schema.json_values import INT_LIMIT, LOWER_INT_LIMIT, sort_json_items, to_canonical_json
 from praval_tools.tools.frames import activate_tool_frame
 
 TAG_PREFIX: Final = "praval:"
@@ -38,7 +37,11 @@ _KEY_TYPES: Final = frozenset({str})
 
 
 class OpaqueValue(msgspec.Struct, frozen=True):
-    """A value that has no JSON form: its type, or the `repr` that an earlier release kept."""
+    """
+    A value that has no form here: its type, or the `repr` that an earlier release kept.
+
+    Where its form cannot stand, since a dict or a set needs what can be hashed, it is the JSON text of that.
+    """
 
     text: str
 
@@ -88,7 +91,7 @@ def pack_value(value: PythonValue) -> PythonValue:
     """
     Return *value* as JSON; the value itself where it is JSON already.
 
-    Never fails: of a value that has no JSON form the shortened `repr` is kept.
+    Never fails: of a value that has no JSON form its type is kept.
     """
     return value if is_plain_json(value) else _Packer().pack(value, 0)
 
@@ -108,14 +111,16 @@ class _Packer:
             return self._pack_items(value, level)
         if kind is dict:
             return self._pack_dict(value, level)
-        if kind in _PACKERS:
+        if kind in _PACKERS and getattr(value, "tzinfo", None) is None:
             return _PACKERS[kind](value)
         if kind is tuple:
             return _tag_value("tuple", self._pack_items(value, level))
         if kind is set or kind is frozenset:
-            return _tag_value(kind.__name__, sort_json_items(self._pack_items(value, level)))
+            return _tag_value(kind.__name__, sort_json_items([self._pack_key(item, level + 1) for item in value]))
         with activate_tool_frame("value"):  # what a tool returned, or is called with, may run code of its own
             try:
+                if kind in _PACKERS:
+                    return _PACKERS[kind](value)
                 if isinstance(value, Mapping):
                     return self._pack_dict(dict(value), level)
                 encoded = encode(value)
@@ -128,9 +133,19 @@ class _Packer:
 
     def _pack_dict(self, value: dict[PythonValue, PythonValue], level: int) -> PythonValue:
         if not all(type(key) is str for key in value):
-            return _tag_value("dict", [self._pack_items(pair, level) for pair in value.items()])
+            pairs = [[self._pack_key(key, level + 1), self.pack(member, level + 1)] for key, member in value.items()]
+            return _tag_value("dict", pairs)
         members = {key: self.pack(member, level + 1) for key, member in value.items()}
         return members if _has_plain_keys(members) else _tag_value("object", members)
+
+    def _pack_key(self, value: PythonValue, level: int) -> PythonValue:
+        """Return a key of a dict, or an item of a set: its JSON text where what is read back could not be one."""
+        packed = self.pack(value, level)
+        try:
+            hash(unpack_value(packed))
+        except TypeError:
+            return _tag_value("opaque", to_canonical_json(packed))
+        return packed
 
 
 def normalize_value(value: PythonValue) -> PythonValue:
@@ -209,4 +224,4 @@ def _unpack_tagged(key: str, value: PythonValue) -> PythonValue:
     try:
         return unpack(value)
     except (TypeError, ValueError, ArithmeticError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{shorten_repr(value)} is not a valid {key}: {error}") from None
+        raise ValueError(f"not a valid {key}: {error}") from None  # the value may hold what is secret

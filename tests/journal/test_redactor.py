@@ -1,6 +1,6 @@
 """Redaction: no secret is stored in any form, equal secrets have equal markers, and all else stays as it is."""
 
-# Tests of: secret_tree
+# Tests of: secret_tree, nested_json
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ so that a replay compares them, and nothing can be read back or guessed from the
 from __future__ import annotations
 
 import hmac
-import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,6 +19,7 @@ import msgspec
 
 from praval_tools.journal.events import AgentToolCall, ApprovalAsked, EventBase, JournalEvent
 from praval_tools.journal.redaction.marker_key import compute_key_id
+from praval_tools.journal.redaction.nested_json import decode_bytes, parse_json, parse_nested_json
 from praval_tools.journal.redaction.secret_names import (
     DEFAULT_SECRET_NAMES,
     HARMLESS_VALUES,
@@ -46,19 +46,15 @@ from praval_tools.journal.redaction.secret_tree import (
     is_wrong_container,
     join_nodes,
 )
-from praval_tools.schema.json_values import reject_constant, to_canonical_json, to_compact_json
+from praval_tools.schema.json_values import to_canonical_json, to_compact_json
 from praval_tools.tools.value_codec import OpaqueValue, PythonValue, is_plain_json, normalize_value, pack_value
 
 _DIGEST_DOMAIN: Final = b"praval-tools/redaction/1\0"
 _WHOLE_DIGEST_DOMAIN: Final = b"praval-tools/digest/1\0"
 _DIGEST_DIGITS: Final = 32
 MARKER_PATTERN: Final = re.compile(r"\[secret [0-9a-f]{32}\]")
-_MAX_JSON_NESTING: Final = 100
-"""Levels down to which JSON text inside JSON text is read; deeper it is searched as text."""
-
 _NAME_KEYS: Final = ("name", "key", "header")
 _SIZED_TYPES: Final = (str, bytes, list, dict, tuple, set, frozenset)
-_JSON_OPENERS: Final = ("{", "[", '"')
 
 _MAX_REFUSED_SECRET_LENGTH: Final = 8_192
 
@@ -189,41 +185,9 @@ def _collect_secret_texts(secrets: Iterable[PythonValue]) -> set[str]:
     return {
         text
         for secret in secrets
-        for text in iter_secret_texts(secret, _parse_json)
+        for text in iter_secret_texts(secret, parse_json)
         if len(text) >= MIN_SECRET_LENGTH and text.lower() not in HARMLESS_VALUES and not MARKER_PATTERN.fullmatch(text)
     }
-
-
-def _parse_json(text: str, level: int = 0) -> PythonValue:
-    """Return the value of which *text* is the JSON text; the text itself where it is none, or repeats a key."""
-    if text[:64].lstrip()[:1] not in _JSON_OPENERS or level > _MAX_JSON_NESTING:
-        return text
-    try:
-        value = json.loads(text, object_pairs_hook=_build_unique_dict, parse_constant=reject_constant)
-    except (ValueError, RecursionError):
-        return text
-    return value if is_plain_json(value) else text
-
-
-def parse_nested_json(value: PythonValue) -> PythonValue:
-    """Return the value of which *value* is the JSON text, however often it was encoded; itself where it is none."""
-    while isinstance(value, str | bytes | bytearray):
-        text = value if isinstance(value, str) else _decode_bytes(value)
-        if (inner := _parse_json(text)) is text:
-            break
-        value = inner
-    return value
-
-
-def _decode_bytes(value: bytes | bytearray) -> str:
-    return value.decode("utf-8", "surrogateescape")
-
-
-def _build_unique_dict(pairs: list[tuple[str, PythonValue]]) -> dict[str, PythonValue]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError("a repeated key")
-    return members
 
 
 class _SecretFinder:
@@ -251,16 +215,18 @@ class _SecretFinder:
             if nodes and has_secret_keys(nodes):
                 self._secrets += value
             for step, member in value.items():
+                if type(step) is not str:  # an object that can be hashed has fields, too
+                    self._search(None, step, UNKNOWN_NODES, level + 1)
                 key = self._redactor.get_naming_key(step, value)
                 self._search(key, member, get_member_nodes(nodes, step), level + 1)
         elif kind in (list, tuple, set, frozenset):
             for index, item in _enumerate_items(value, kind):
                 self._search(None, item, get_member_nodes(nodes, index), level + 1)
         elif kind in (bytes, OpaqueValue):
-            self._search_text(_decode_bytes(value) if kind is bytes else value.text, nodes, level)
+            self._search_text(decode_bytes(value) if kind is bytes else value.text, nodes, level)
 
     def _search_text(self, text: str, nodes: _Nodes, level: int) -> None:
-        if (inner := _parse_json(text, level)) is not text:
+        if (inner := parse_json(text, level)) is not text:
             self._search(None, inner, nodes, level + 1)
             return
         for start, end in self._redactor.secret_names.find_values(text, self._secret_member_names):
@@ -295,7 +261,7 @@ class _SecretReplacer:
             ]
             return value if all(map(is_, items, value)) else kind(items)
         if kind is bytes:
-            text = _decode_bytes(value)
+            text = decode_bytes(value)
             return value if (clean := self._replace_in_text(text, nodes, level)) is text else clean
         if kind is OpaqueValue:
             return OpaqueValue(self._replace_in_text(value.text, nodes, level))
@@ -309,17 +275,19 @@ class _SecretReplacer:
         are_keys_secret = bool(nodes) and has_secret_keys(nodes)
         clean, is_same = {}, True
         for step, member in value.items():
-            name = self._redactor.make_marker(step) if are_keys_secret else self._replace_in_key(step)
+            name = self._redactor.make_marker(step) if are_keys_secret else self._replace_in_key(step, level)
             key = self._redactor.get_naming_key(step, value)
             clean[name] = self.replace(member, get_member_nodes(nodes, step), level + 1, key)
             is_same = is_same and name is step and clean[name] is member
         return value if is_same else clean
 
-    def _replace_in_key(self, key: PythonValue) -> PythonValue:
-        return replace_spans(key, self._secrets.find_spans(key)) if type(key) is str and self._secrets else key
+    def _replace_in_key(self, key: PythonValue, level: int) -> PythonValue:
+        if type(key) is not str:
+            return self.replace(key, UNKNOWN_NODES, level + 1)
+        return replace_spans(key, self._secrets.find_spans(key)) if self._secrets else key
 
     def _replace_in_text(self, text: str, nodes: _Nodes, level: int) -> str:
-        if (inner := _parse_json(text, level)) is not text:
+        if (inner := parse_json(text, level)) is not text:
             clean = self.replace(inner, nodes, level + 1)
             return text if clean is inner else to_compact_json(clean)
         spans: list[MarkedSpan] = list(self._secrets.find_spans(text)) if self._secrets else []

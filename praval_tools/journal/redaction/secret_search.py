@@ -14,7 +14,7 @@ from urllib.parse import quote, quote_plus
 
 from praval_tools.names import format_count
 from praval_tools.schema.json_values import INT_LIMIT, LOWER_INT_LIMIT
-from praval_tools.tools.value_codec import PythonValue
+from praval_tools.tools.value_codec import OpaqueValue, PythonValue
 
 MIN_SECRET_LENGTH: Final = 4
 """Shorter secrets are not searched for elsewhere: every text would hold them by chance."""
@@ -215,6 +215,8 @@ def iter_secret_texts(value: PythonValue, parse: Callable[[str], PythonValue]) -
             stack += part
         elif isinstance(part, bytes):
             stack.append(part.decode("utf-8", "surrogateescape"))
+        elif isinstance(part, OpaqueValue):
+            stack.append(part.text)
         elif part is not None and not isinstance(part, bool):
             yield format_scalar(part)
 
