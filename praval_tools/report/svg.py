@@ -10,6 +10,8 @@ from attrs import frozen
 from praval_tools.report.markup import Markup, build_element, escape_text
 
 CHART_WIDTH = 720
+_MAX_LABEL = 28
+_CHARACTER_WIDTH = 9  # pixels, at most
 _MIN_LOGARITHMIC = 0.001
 
 
@@ -33,8 +35,9 @@ def _draw_shape(
 
 
 def draw_label(x: float, y: float, value: object, *, anchor: str = "start", class_: str | None = None) -> Markup:
-    """Return a text at a place, which is its `start`, `middle` or `end`."""
-    text = escape_text(value, max_length=28)
+    """Return a text at a place, which is its `start`, `middle` or `end`; cut, so that its start stays inside."""
+    longest = min(_MAX_LABEL, int(x / _CHARACTER_WIDTH)) if anchor == "end" else _MAX_LABEL
+    text = escape_text(value, max_length=longest)
     return build_element("text", text, x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=anchor, class_=class_)
 
 

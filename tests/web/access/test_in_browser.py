@@ -12,7 +12,7 @@ import pytest
 from browser_rig import needs_chromium, open_page
 from web_access_rig import AccessServer, fill_grants
 
-from praval_tools import Agent, ToolRegistry
+from praval_tools import Agent, ToolCall, ToolRegistry
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -24,6 +24,21 @@ PAGES = (
     "/agents/show?name=clerk", "/graph", "/grants?state=all",
 )  # fmt: skip
 NARROW = {"width": 375, "height": 800}
+LONG_TOOL = ("transfer_money_between_accounts_" * 2)[:60]
+LONG_AGENT = ("accounting_" * 6)[:60]
+LONG_PAGES = (
+    f"/matrix/cell?agent={LONG_AGENT}&tool={LONG_TOOL}", f"/tools/show?name={LONG_TOOL}",
+    f"/statistics?tool={LONG_TOOL}",
+    f"/agents/show?name={LONG_AGENT}", f"/agents/show?name={LONG_AGENT}_unknown", f"/statistics?agent={LONG_AGENT}",
+    "/grants?state=all", "/graph", "/calls", "/statistics?days=1", "/tools", "/agents", "/matrix",
+)  # fmt: skip
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+CUT_AT_THE_LEFT = """[...document.querySelectorAll('svg text')].filter(label => label.getBBox().x < 0)
+    .map(label => label.textContent)"""
+OUTSIDE = """[...document.querySelectorAll('.listing:not(.figures) :is(td, th, a), .figures th[scope="row"]')]
+    .filter(part => part.getBoundingClientRect().right
+        > document.documentElement.clientWidth / (part.closest('.figures') ? 2 : 1))
+    .map(part => part.textContent)"""
 
 
 class TestNarrow:
@@ -38,6 +53,26 @@ class TestNarrow:
                 page.goto(f"{server.url}{address}")
                 assert 375 == page.evaluate("document.documentElement.scrollWidth"), address
                 assert page.locator("h2").first.is_visible()
+
+    def test_long_names_are_broken_or_cut_at_their_ends(
+        self, browser: Browser, server: AccessServer, registry: ToolRegistry
+    ) -> None:
+        """
+        No heading, cell or label of a chart is wider than its place; figures stand beside the name, not beyond it.
+
+        Broken promise: no page is wider than a phone. Headings with a name of 60 characters were.
+        """
+        Agent(LONG_AGENT, registry=registry)
+        registry.tool(LONG_TOOL, owned_by=LONG_AGENT, description="Transfer.")(lambda: 1)
+        registry.grant(LONG_TOOL, "intern", reason="because_" * 40)
+        registry.revoke(registry.grant("pay", LONG_AGENT, reason="because_" * 40), reason="over_" * 60)
+        for agent in (LONG_AGENT, "intern", "undeclared_" * 5):
+            registry.execute(ToolCall(None, LONG_TOOL, {}, agent))
+        with open_page(browser, server, viewport={"width": 400, "height": 800}) as page:
+            for address in LONG_PAGES:
+                page.goto(f"{server.url}{address}")
+                found = tuple(page.evaluate(expression) for expression in (OVERFLOW, CUT_AT_THE_LEFT, OUTSIDE))
+                assert (address, 0, [], []) == (address, *found)
 
 
 class TestKeyboard:
