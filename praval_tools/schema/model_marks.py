@@ -13,7 +13,7 @@ from praval_tools.schema.marked_members import has_plain_parts
 from praval_tools.schema.schema_tree import JsonSchema, iter_schemas
 from praval_tools.schema.secret_marks import has_secret_schema, marks_secret, read_marked_names
 from praval_tools.schema.type_hints import Hint
-from praval_tools.schema.value_reader import find_model_key
+from praval_tools.schema.value_reader import find_model_key, get_extra_members
 
 _MODES: Final = ("validation", "serialization")
 _OTHER_KEYS: Final = ("additionalProperties", "patternProperties")
@@ -45,8 +45,8 @@ def iter_marked_members(model: Hint) -> Iterator[object]:
     if marks.is_whole:
         yield model
         return
-    fields, extras = vars(model), getattr(model, "__pydantic_extra__", None) or {}
-    for name, member in chain(fields.items(), extras.items()):
+    fields: dict[str, object] = model.__dict__
+    for name, member in chain(dict.items(fields), dict.items(get_extra_members(model))):
         is_marked = name in marks.names or (marks.has_marked_extras and name not in fields)
         if name in marks.outer_names or (is_marked and has_plain_parts(member)):
             yield member

@@ -89,7 +89,7 @@ def _read_value(value: object, enclosing: tuple[int, ...]) -> object:
     if issubclass(kind, str):
         return str.__str__(cast("str", value))
     if getattr(kind, "__pydantic_root_model__", False):
-        return read_spellings(vars(value)["root"], enclosing)
+        return read_spellings(dict.__getitem__(vars(value), "root"), enclosing)
     if is_attrs_or_dataclass(kind) or is_named_tuple(kind) or is_pydantic_model(kind):
         return _read_members(_iter_stored_members(value), enclosing)
     if issubclass(kind, dict):

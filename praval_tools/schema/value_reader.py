@@ -14,7 +14,7 @@ from datetime import datetime, time
 from decimal import Decimal
 from enum import Enum
 from functools import partial
-from types import MemberDescriptorType, WrapperDescriptorType
+from types import GetSetDescriptorType, MemberDescriptorType, WrapperDescriptorType
 from typing import Any, Final
 
 from praval_tools.schema.class_fields import ClassField, get_fields, has_class_fields, is_pydantic_model
@@ -27,6 +27,10 @@ from praval_tools.schema.type_lookup import get_type_handler, has_only_builtin_t
 _TUPLE_FIELD: Final = type(vars(inspect.FullArgSpec)["args"])
 _CONTAINERS: Final = (list, tuple, dict, set, frozenset)
 _PAYLOAD_TYPES: Final = (str, bytes, int, float, list, dict, set, frozenset)
+_STORE_TYPES: Final = (GetSetDescriptorType, MemberDescriptorType, type(None))
+_STORES: Final = ("__dict__", "__pydantic_extra__")
+"""Where models hold what they have."""
+
 _TEXT_MODULES: Final = frozenset({"ipaddress", "pydantic.networks", "pydantic_core._pydantic_core"})
 """Modules of addresses, whose text is all that they are."""
 
@@ -115,13 +119,17 @@ class ValueReader:
         return read_class
 
     def _read_model(self, value: object) -> object:
-        kind = type(value)
-        if getattr(kind, "__pydantic_root_model__", False):
-            return self._read(vars(value)["root"])
-        if (missing := _find_missing_field(kind, value)) is not None:  # whoever reads it runs code of the class
+        kind, stored, extras = type(value), vars(value), get_extra_members(value)
+        if type(stored) is not dict or type(extras) is not dict:
+            raise Unencodable(_say_who_reads(kind))
+        if (missing := _find_missing_field(kind, stored)) is not None:  # whoever reads it runs code of the class
             raise Unencodable(f"{kind.__qualname__} does not hold its field {missing!r}")
-        if covering := _list_field_names(kind) & (getattr(value, "__pydantic_extra__", None) or {}).keys():
+        if getattr(kind, "__pydantic_root_model__", False):
+            return self._read(stored["root"])
+        if covering := _list_field_names(kind) & extras.keys():
             raise Unencodable(f"{kind.__qualname__} has a key with the name of a field: {shorten_value(min(covering))}")
+        if any(key in stored or _is_attribute(kind, key) for key in extras):
+            raise Unencodable(f"{kind.__qualname__} has an attribute with the name of a key")
         members: dict[object, object] = {}
         for key, member in iter_model_members(value):
             if key in members:  # one of them would hide the other
@@ -147,9 +155,14 @@ def _read_zoned(write: EncodeHook, value: datetime | time) -> object:
     return write(value)
 
 
-def _find_missing_field(kind: Hint, model: object) -> str | None:
+def _find_missing_field(kind: Hint, stored: Mapping[str, object]) -> str | None:
     """Return a field that an instance of a pydantic model does not hold, if there is one: its class left it out."""
-    return next((name for name in kind.model_fields if name not in vars(model)), None)
+    return next((name for name in kind.model_fields if name not in stored), None)
+
+
+def _is_attribute(kind: type, name: str) -> bool:
+    """Tell whether a class of models, or a base that is not pydantic's, has an attribute, which comes before a key."""
+    return any(name in vars(base) for base in kind.__mro__ if not base.__module__.startswith("pydantic."))
 
 
 def _list_field_names(kind: Hint) -> set[str]:
@@ -163,12 +176,18 @@ def _list_field_names(kind: Hint) -> set[str]:
 
 def iter_model_members(model: Any) -> Iterator[tuple[object, object]]:
     """Yield what a model holds: its fields, by the names of its schema, and its extra keys."""
-    stored, kind = vars(model), type(model)
+    stored, kind = dict(dict.items(vars(model))), type(model)  # its own code may say something else
     by_alias = kind.model_config.get("validate_by_alias") is not False
     for name, item in kind.model_fields.items():
         if name in stored:
             yield (find_model_key(item, name) or name if by_alias else name), stored[name]
-    yield from (getattr(model, "__pydantic_extra__", None) or {}).items()
+    yield from dict.items(get_extra_members(model))
+
+
+def get_extra_members(model: object) -> dict[str, object]:
+    """Return what a model holds besides its fields; it may be of a class that says something else than it holds."""
+    extras: dict[str, object] | None = getattr(model, "__pydantic_extra__", None)
+    return {} if extras is None else extras
 
 
 def _keep_decimal(value: object) -> object:
@@ -186,13 +205,19 @@ def _find_class_problem(kind: type) -> str:
         if hidden is not None:
             return f"{kind.__qualname__}.{hidden} is not stored, so it cannot be read back from what the tool gets"
     elif is_pydantic_model(kind):
+        if any(type(inspect.getattr_static(kind, name)) not in _STORE_TYPES for name in _STORES):
+            return _say_who_reads(kind)
         if covered := find_covered_field(kind):
             return f"{kind.__qualname__}.{covered} is not stored, so it cannot be read back from what the tool gets"
     else:
-        return f"{kind.__qualname__} is read by its own code, so what the tool gets cannot be judged"
+        return _say_who_reads(kind)
     if issubclass(kind, _PAYLOAD_TYPES) or type(kind.__getattribute__) is not WrapperDescriptorType:
-        return f"{kind.__qualname__} is read by its own code, so what the tool gets cannot be judged"
+        return _say_who_reads(kind)
     return ""
+
+
+def _say_who_reads(kind: type) -> str:
+    return f"{kind.__qualname__} is read by its own code, so what the tool gets cannot be judged"
 
 
 def is_stored_field(kind: Hint, item: ClassField) -> bool:

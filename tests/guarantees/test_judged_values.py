@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import make_dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import pytest
@@ -15,6 +15,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    RootModel,
     create_model,
     field_serializer,
     field_validator,
@@ -157,7 +158,103 @@ with warnings.catch_warnings(action="ignore"):  # pydantic says that a base has 
             return self
 
 
+class Other(dict[str, Any]):
+    """Says something else than it holds."""
+
+    def __getitem__(self, key: str) -> Any:
+        return 1
+
+    def __len__(self) -> int:
+        return 0
+
+    def items(self) -> Any:
+        return [(key, 1) for key in self]
+
+
+class Keeping(BaseModel, extra="allow"):
+    """Keeps what it holds in something else, once it is validated."""
+
+    keeps: ClassVar[str]
+
+    @model_validator(mode="after")
+    def keep(self) -> Any:
+        object.__setattr__(self, self.keeps, Other(getattr(self, self.keeps)))
+        return self
+
+
+class OrderOfOther(Keeping):
+    keeps = "__dict__"
+    amount: int
+
+
+class ExtraOfOther(Keeping):
+    keeps = "__pydantic_extra__"
+
+
+class RootOfOther(RootModel[int]):
+    @model_validator(mode="after")
+    def keep(self) -> Any:
+        object.__setattr__(self, "__dict__", Other(self.__dict__))
+        return self
+
+
+class AlteredExtra(BaseModel, extra="allow"):
+    """Has an attribute with the name of an extra key."""
+
+    @model_validator(mode="after")
+    def keep(self) -> Any:
+        self.__dict__["amount"] = 1000
+        return self
+
+
+class HidingExtra(BaseModel, extra="allow"):
+    @property
+    def amount(self) -> int:
+        return 1000
+
+
+class Stored:
+    """Reads another dict than the one in which pydantic stores fields."""
+
+    def __get__(self, model: Any, kind: Any) -> Any:
+        return {"amount": 1}
+
+    def __set__(self, model: Any, stored: Any) -> None:
+        vars(BaseModel)["__dict__"].__set__(model, stored)
+
+
+class OrderOfAnother(BaseModel):
+    amount: int
+    __dict__ = Stored()  # type: ignore[assignment]
+
+
+HOLDING = [OrderOfOther, ExtraOfOther, RootOfOther, AlteredExtra, HidingExtra, OrderOfAnother]
+
+
 class TestModels:
+    @pytest.mark.parametrize("kind", HOLDING)
+    @pytest.mark.parametrize("judge", ["policy", "approval", "bound"])
+    def test_that_hold_something_else_are_refused(self, kind: Any, judge: str) -> None:
+        """Broken promise: an amount of 1 was judged, and the tool read 1000."""
+
+        def pay(order: Any) -> None:
+            """Pay."""
+            raise AssertionError(order)
+
+        pay.__annotations__["order"] = kind
+        registry = ToolRegistry()
+        registry.register_tool(Tool.from_function(pay, owned_by="boss", requires_approval=judge == "approval"))
+        registry.set_approval_handler(lambda request: Allow())
+        if judge == "policy":
+            registry.add_policy(lambda agent, tool, arguments: None)
+        is_root = issubclass(kind, RootModel)
+        bound = {"maximum": 10} if is_root else {"properties": {"amount": {"maximum": 10}}}
+        registry.grant("pay", "intern", where={"order": bound} if judge == "bound" else None)
+        given = 5 if is_root else {"amount": 5}
+        refused = registry.execute(ToolCall("1", "pay", {"order": given}, "intern"))
+
+        assert Outcome.FORBIDDEN is refused.outcome
+
     @pytest.mark.parametrize("kind", [CoveredOrder, MovedOrder])
     @pytest.mark.parametrize("judge", ["policy", "approval", "bound"])
     def test_whose_fields_others_hold_are_refused(self, kind: Any, judge: str) -> None:
