@@ -48,6 +48,13 @@ def iter_parts(value: object) -> Iterator[object]:
             yield from value
 
 
+def iter_keys(value: object) -> Iterator[object]:
+    """Yield the keys of *value*, if it is a dict or the like."""
+    with suppress(Exception):  # the seam to code of other classes; what raises has no JSON form either
+        if isinstance(value, Mapping):
+            yield from value
+
+
 def _holds_numbers(value: object) -> bool:
     """Tell whether an array has numbers alone: these are many, and mark nothing."""
     kind = getattr(value, "dtype", None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
+from contextlib import suppress
 from typing import Annotated, Final, Literal
 
 from praval_tools.schema.class_fields import (
@@ -65,6 +66,30 @@ def read_marked_names(hints: Mapping[str, Hint]) -> tuple[set[str], set[str]]:
     """Return the names whose hints mark anything as secret, and those whose hints do so outside of classes in them."""
     names = {name for name, hint in hints.items() if contains_secret_mark(hint)}
     return names, {name for name, hint in hints.items() if contains_secret_mark(hint, looks_into_classes=False)}
+
+
+def list_field_names(hint: Hint) -> frozenset[str]:
+    """Return the names of the fields of all classes in *hint*, at any depth: JSON has them as keys."""
+    names, seen, stack, budget = set[str](), set[Hint](), [hint], _MAX_PARTS
+    while stack and budget:
+        part, budget = stack.pop(), budget - 1
+        kind = get_class_origin(part)
+        if is_pydantic_model(kind):
+            if kind not in seen:
+                names.update(*((name, item.alias or name) for name, item in kind.model_fields.items()))
+                stack += [item.annotation for item in kind.model_fields.values()]
+            seen.add(kind)
+        elif has_class_fields(kind):
+            with suppress(UnresolvedHintError):
+                fields = () if kind in seen else get_fields(part)
+                names.update(item.key for item in fields)
+                stack += [item.hint for item in fields]
+            seen.add(kind)
+        elif is_type_alias(part):
+            stack.append(resolve_alias(part))
+        elif get_origin(part) is not Literal:
+            stack += _list_parts(part)
+    return frozenset(names)
 
 
 def _may_mark_secrets(model: Hint) -> bool:

@@ -42,6 +42,7 @@ from praval_tools.journal.redaction.secret_tree import (
     build_secret_tree,
     get_member_nodes,
     has_secret_keys,
+    is_known,
     is_secret,
     is_wrong_container,
     join_nodes,
@@ -275,16 +276,17 @@ class _SecretReplacer:
         are_keys_secret = bool(nodes) and has_secret_keys(nodes)
         clean, is_same = {}, True
         for step, member in value.items():
-            name = self._redactor.make_marker(step) if are_keys_secret else self._replace_in_key(step, level)
+            name = self._redactor.make_marker(step) if are_keys_secret else self._replace_in_key(step, nodes, level)
             key = self._redactor.get_naming_key(step, value)
             clean[name] = self.replace(member, get_member_nodes(nodes, step), level + 1, key)
             is_same = is_same and name is step and clean[name] is member
         return value if is_same else clean
 
-    def _replace_in_key(self, key: PythonValue, level: int) -> PythonValue:
+    def _replace_in_key(self, key: PythonValue, nodes: _Nodes, level: int) -> PythonValue:
+        """Return *key* without secrets; what a schema names is none, whatever has the same text elsewhere."""
         if type(key) is not str:
             return self.replace(key, UNKNOWN_NODES, level + 1)
-        return replace_spans(key, self._secrets.find_spans(key)) if self._secrets else key
+        return replace_spans(key, self._secrets.find_spans(key)) if self._secrets and not is_known(nodes, key) else key
 
     def _replace_in_text(self, text: str, nodes: _Nodes, level: int) -> str:
         if (inner := parse_json(text, level)) is not text:

@@ -86,6 +86,11 @@ def has_secret_keys(nodes: Iterable[SecretNode]) -> bool:
     return any(node.secret_keys for node in _iter_closures(nodes))
 
 
+def is_known(nodes: Iterable[SecretNode], step: str) -> bool:
+    """Tell whether the schema of a value that any of *nodes* may describe names its member *step*."""
+    return any(step in node.members for node in _iter_closures(nodes))
+
+
 def _iter_closures(nodes: Iterable[SecretNode]) -> Iterator[SecretNode]:
     for node in nodes:
         yield from node.closure
