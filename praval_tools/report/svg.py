@@ -11,7 +11,7 @@ from praval_tools.report.markup import Markup, build_element, escape_text
 
 CHART_WIDTH = 720
 _MAX_LABEL = 28
-_CHARACTER_WIDTH = 9  # pixels, at most
+_CHARACTER_WIDTH, _BOLD_CHARACTER_WIDTH = 8, 9  # pixels, of usual letters
 _MIN_LOGARITHMIC = 0.001
 
 
@@ -36,7 +36,8 @@ def _draw_shape(
 
 def draw_label(x: float, y: float, value: object, *, anchor: str = "start", class_: str | None = None) -> Markup:
     """Return a text at a place, which is its `start`, `middle` or `end`; cut, so that its start stays inside."""
-    longest = min(_MAX_LABEL, int(x / _CHARACTER_WIDTH)) if anchor == "end" else _MAX_LABEL
+    width = _BOLD_CHARACTER_WIDTH if class_ == "strong" else _CHARACTER_WIDTH
+    longest = min(_MAX_LABEL, int(x / width)) if anchor == "end" else _MAX_LABEL
     text = escape_text(value, max_length=longest)
     return build_element("text", text, x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=anchor, class_=class_)
 

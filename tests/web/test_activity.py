@@ -9,6 +9,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from datetime import date
 from urllib.parse import quote
 
 import httpx
@@ -16,11 +17,12 @@ import pytest
 from activity_rig import Server, serve_journal
 
 from praval_tools import ToolCall, ToolRegistry
+from praval_tools.journal.index.usage import CallSum
 from praval_tools.report.event_lines import protect_cell
 from praval_tools.report.markup import build_code, build_element, build_row
 from praval_tools.web.activity.audit import parse_query
 from praval_tools.web.activity.parts import build_table, build_values
-from praval_tools.web.activity.usage_charts import find_whole_ticks
+from praval_tools.web.activity.usage_charts import find_whole_ticks, render_days
 
 HOSTILE = '"><script>alert(1)</script>\u202e=cmd|calc'
 RUN = '=1"><script>alert(1)</script> a/b?c&d%41'
@@ -236,3 +238,12 @@ def test_ticks_of_counts_are_whole_numbers(highest: int, ticks: list[int]) -> No
 def test_no_spreadsheet_runs_a_cell(text: str, cell: str) -> None:
     """Neither one of wide characters nor one that begins at a semicolon, where languages separate cells by it."""
     assert cell == protect_cell(text)
+
+
+@pytest.mark.parametrize("calls", [7, 95_000, 190_000, 1_900_000, 190_000_000])
+def test_the_scale_of_a_chart_shows_whole_numbers(calls: int) -> None:
+    """Broken promise: a label of a chart is cut where it has no room. From 100,000 on, numbers with room were."""
+    day = date(2026, 1, 1)
+    chart = render_days([CallSum(day=day, ok=calls)], day, day)
+    ticks = [f"{tick:,}" for tick in find_whole_ticks(calls)]
+    assert ticks * 2 == re.findall(r'text-anchor="end"[^>]*>([^<]*)<', chart)
