@@ -27,7 +27,7 @@ from praval_tools.names import find_similar_names
 from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
 from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.schema.secret_marks import has_secret_schema
-from praval_tools.tools.argument_spellings import read_default_spellings
+from praval_tools.tools.argument_spellings import read_default_spellings, read_marked_defaults
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.compiled import Arguments
 from praval_tools.tools.frames import activate_tool_frame
@@ -137,10 +137,14 @@ class CallPlans:
         plan = self._redaction_plans.get(implementation)
         if plan is None:
             compiled = implementation.compiled
-            plan = self._redaction_plans[implementation] = self._redactor.build_plan(
+            plan = self._redactor.build_plan(
                 compiled.parameters_schema, compiled.result_schema, marks=build_mark_schemas(implementation),
                 defaults=read_default_spellings(implementation),
             )  # fmt: skip
+            if implementation.list_marked_names():  # which may be in what a class holds, and its schema does not say
+                plan.has_secret_parameters = True
+            plan.default_secrets = plan.mark_secrets(read_marked_defaults(implementation), plan.default_secrets)
+            self._redaction_plans[implementation] = plan
         return plan
 
     def get_redaction_plan_by_name(self, name: str) -> RedactionPlan:

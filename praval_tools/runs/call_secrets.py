@@ -10,7 +10,7 @@ from praval_tools.journal.redaction.redactor import RedactionPlan
 from praval_tools.journal.redaction.secret_search import SecretMarkers
 from praval_tools.names import has_type
 from praval_tools.schema.spellings import list_possible_spellings
-from praval_tools.tools.argument_spellings import read_argument_spellings
+from praval_tools.tools.argument_spellings import read_argument_spellings, read_marked_arguments
 from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.implementation import MISS, BoundArguments, ToolImplementation
 
@@ -39,7 +39,8 @@ def find_bound_secrets(
     if not secrets and not plan.has_secret_parameters:
         return secrets
     received = {name: value for name, value in bound.values.items() if value is not bound.arguments.get(name, MISS)}
-    return plan.redact_arguments(read_argument_spellings(implementation, received), secrets)[1]
+    secrets = plan.redact_arguments(read_argument_spellings(implementation, received), secrets)[1]
+    return plan.mark_secrets(read_marked_arguments(received), secrets)
 
 
 def find_given_secrets(plan: RedactionPlan, arguments: object, secrets: SecretMarkers) -> SecretMarkers:

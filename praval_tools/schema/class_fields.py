@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any, ClassVar, Final, Generic
 
 import attrs
@@ -38,6 +38,7 @@ class ClassField(msgspec.Struct, frozen=True):
         default: Its default; `NOTHING` where there is none that can be shown.
         required: It must be given.
         readable: An instance has it (an `InitVar` is gone after `__init__`).
+        is_argument: The constructor takes it.
     """
 
     key: str
@@ -46,6 +47,7 @@ class ClassField(msgspec.Struct, frozen=True):
     default: Any
     required: bool
     readable: bool = True
+    is_argument: bool = True
 
 
 def get_class_origin(hint: Hint) -> Hint:
@@ -97,6 +99,16 @@ def get_fields(hint: Hint) -> tuple[ClassField, ...]:
     Raises:
         UnresolvedHintError: A hint in it names something that does not exist (yet).
     """
+    return tuple(item for item in get_all_fields(hint) if item.is_argument)
+
+
+def get_all_fields(hint: Hint) -> tuple[ClassField, ...]:
+    """
+    Return the fields of the class *hint*, also those that its constructor does not take.
+
+    Raises:
+        UnresolvedHintError: A hint in it names something that does not exist (yet).
+    """
     kind = get_class_origin(hint)
     hints = resolve_class_hints(kind)
     values = {typing.Self: kind, **_bind_type_parameters(hint, kind)}
@@ -125,11 +137,15 @@ def _bind_type_parameters(hint: Hint, kind: type) -> dict[Hint, Hint]:
     return bound
 
 
-def resolve_class_hints(kind: type) -> dict[str, Any]:
+def resolve_class_hints(kind: type, wanted: Container[str] | None = None) -> dict[str, Any]:
     """
     Return the resolved hints of *kind* and its bases by name, `Annotated` and `Required` kept.
 
     A class may name itself, even one that is local to a function.
+
+    Args:
+        kind: The class.
+        wanted: The names whose hints are resolved; None: all.
     """
     hints: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
@@ -142,7 +158,8 @@ def resolve_class_hints(kind: type) -> dict[str, Any]:
         local_names = {item.__name__: item for item in (base, kind)}
         local_names.update({item.__name__: item for item in getattr(base, "__type_params__", ())})
         for name, hint in annotations.items():
-            hints[name] = resolve_hint(hint, names, local_names)
+            if wanted is None or name in wanted:
+                hints[name] = resolve_hint(hint, names, local_names)
     return hints
 
 
@@ -189,14 +206,14 @@ def _iter_named_tuple_fields(kind: type, hints: Mapping[str, Any]) -> Iterator[C
 
 def _iter_attrs_fields(kind: type, hints: Mapping[str, Any]) -> Iterator[ClassField]:
     for attribute in attrs.fields(kind):
-        if attribute.init:
-            hint = hints.get(attribute.name, Any if attribute.type is None else attribute.type)
-            default = attribute.default
-            if isinstance(default, attrs.Factory):  # type: ignore[arg-type]
-                default = _call_container_factory(default.factory) if not default.takes_self else NOTHING
-            yield ClassField(
-                attribute.alias, attribute.name, _strip_qualifiers(hint)[0], default, attribute.default is NOTHING
-            )
+        hint = hints.get(attribute.name, Any if attribute.type is None else attribute.type)
+        default = attribute.default
+        if isinstance(default, attrs.Factory):  # type: ignore[arg-type]
+            default = _call_container_factory(default.factory) if not default.takes_self else NOTHING
+        yield ClassField(
+            attribute.alias if attribute.init else attribute.name, attribute.name, _strip_qualifiers(hint)[0], default,
+            attribute.default is NOTHING, is_argument=attribute.init,
+        )  # fmt: skip
 
 
 def _iter_dataclass_fields(kind: type, hints: Mapping[str, Any]) -> Iterator[ClassField]:
@@ -206,7 +223,7 @@ def _iter_dataclass_fields(kind: type, hints: Mapping[str, Any]) -> Iterator[Cla
     for name, item in fields.items():
         hint = hints.get(name, item.type)
         is_init_only = isinstance(hint, dataclasses.InitVar) or hint is dataclasses.InitVar
-        if not item.init or hint is ClassVar or get_origin(hint) is ClassVar:
+        if hint is ClassVar or get_origin(hint) is ClassVar:
             continue
         default: Any = NOTHING if item.default is dataclasses.MISSING else item.default
         required = default is NOTHING and item.default_factory is dataclasses.MISSING
@@ -218,7 +235,7 @@ def _iter_dataclass_fields(kind: type, hints: Mapping[str, Any]) -> Iterator[Cla
             required, default = info.is_required(), NOTHING if info.is_required() else default
             if type(default) is type(info):
                 default = info.get_default(call_default_factory=False)
-        yield ClassField(name, name, inner, default, required, readable=not is_init_only)
+        yield ClassField(name, name, inner, default, required, readable=not is_init_only, is_argument=item.init)
 
 
 def _call_container_factory(factory: Any) -> Any:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from praval_tools.schema.class_fields import (
-    get_fields,
+    get_all_fields,
     is_attrs_or_dataclass,
     is_named_tuple,
     is_pydantic_model,
@@ -15,7 +15,7 @@ from praval_tools.schema.class_fields import (
 )
 from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.schema.marked_members import has_plain_parts, iter_keys, iter_parts
-from praval_tools.schema.model_marks import iter_marked_members
+from praval_tools.schema.model_marks import get_private_members, iter_marked_members
 from praval_tools.schema.secret_marks import list_field_names, read_marked_names
 from praval_tools.schema.type_hints import Hint, UnresolvedHintError
 from praval_tools.schema.value_reader import get_extra_members
@@ -66,8 +66,8 @@ def iter_marked_values(value: object) -> Iterator[object]:
             for member in iter_marked_members(part):
                 yield member
                 stack.append((member, _list_field_names(kind)))
-            stored = [*dict.values(vars(part)), *dict.values(get_extra_members(part))]
-            stack += [(member, known_names) for member in stored]
+            held = vars(part), get_extra_members(part), get_private_members(part)
+            stack += [(member, known_names) for members in held for member in dict.values(members)]
         elif is_pydantic_secret(kind):
             yield part
         else:
@@ -78,7 +78,7 @@ def iter_marked_values(value: object) -> Iterator[object]:
 
 @lru_cache(maxsize=1024)
 def _read_class_marks(kind: Hint) -> _ClassMarks:
-    hints: dict[str, Hint] = {item.attribute: item.hint for item in get_fields(kind)}
+    hints: dict[str, Hint] = {item.attribute: item.hint for item in get_all_fields(kind)}
     return _ClassMarks(tuple(hints), *read_marked_names(hints))
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Final, NamedTuple
 from praval_tools.schema.json_pointer import resolve_pointer
 from praval_tools.schema.marked_members import has_plain_parts
 from praval_tools.schema.schema_tree import JsonSchema, iter_schemas
-from praval_tools.schema.secret_marks import has_secret_schema, marks_secret, read_marked_names
+from praval_tools.schema.secret_marks import has_secret_schema, marks_secret, read_marked_names, read_private_hints
 from praval_tools.schema.type_hints import Hint
 from praval_tools.schema.value_reader import find_model_key, get_extra_members
 
@@ -26,7 +26,7 @@ class MarkedMembers(NamedTuple):
     What a pydantic model marks as secret.
 
     Args:
-        names: Fields, computed ones too, and extra keys.
+        names: Fields, computed ones too, private attributes, and extra keys.
         outer_names: Those of *names* that are marked where they are, not only inside the classes of their values.
         has_marked_extras: All extra keys are marked.
         is_whole: The model is marked as a whole, or may be, as nobody can say.
@@ -45,7 +45,7 @@ def iter_marked_members(model: Hint) -> Iterator[object]:
     if marks.is_whole:
         yield model
         return
-    fields: dict[str, object] = model.__dict__
+    fields: dict[str, object] = {**model.__dict__, **get_private_members(model)}
     for name, member in chain(dict.items(fields), dict.items(get_extra_members(model))):
         is_marked = name in marks.names or (marks.has_marked_extras and name not in fields)
         if name in marks.outer_names or (is_marked and has_plain_parts(member)):
@@ -55,6 +55,11 @@ def iter_marked_members(model: Hint) -> Iterator[object]:
             member = getattr(model, name)
             if name in marks.outer_names or has_plain_parts(member):
                 yield member
+
+
+def get_private_members(model: Hint) -> dict[str, object]:
+    """Return the private attributes that a pydantic model holds."""
+    return getattr(model, "__pydantic_private__", None) or {}
 
 
 @lru_cache(maxsize=1024)
@@ -105,9 +110,9 @@ def _read_marks_of_fields(kind: Hint) -> MarkedMembers:
 
 
 def _read_field_names(kind: Hint) -> tuple[set[str], set[str]]:
-    """Return the fields that hints mark, as `read_marked_names` does."""
-    fields = kind.model_fields.items()
-    return read_marked_names({name: Annotated[(item.annotation, item, *item.metadata)] for name, item in fields})
+    """Return the fields and private attributes that hints mark, as `read_marked_names` does."""
+    hints = {name: Annotated[(item.annotation, item, *item.metadata)] for name, item in kind.model_fields.items()}
+    return read_marked_names({**hints, **read_private_hints(kind)})
 
 
 def _list_names(name: str, item: Hint) -> set[str | None]:

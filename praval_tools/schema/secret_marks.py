@@ -7,14 +7,16 @@ from contextlib import suppress
 from typing import Annotated, Final, Literal
 
 from praval_tools.schema.class_fields import (
+    get_all_fields,
     get_class_origin,
-    get_fields,
     has_class_fields,
     is_pydantic_model,
+    resolve_class_hints,
 )
 from praval_tools.schema.schema_tree import JsonSchema, SchemaPart, iter_schemas, map_subschemas
 from praval_tools.schema.type_hints import (
     Hint,
+    InvalidHintError,
     UnresolvedHintError,
     get_origin,
     has_secret_mark,
@@ -43,14 +45,13 @@ def contains_secret_mark(hint: Hint, *, looks_into_classes: bool = True) -> bool
         if origin is Literal:
             continue
         kind = get_class_origin(part)
-        if looks_into_classes and is_pydantic_model(kind):
-            if _may_mark_secrets(kind):
-                return True
-        elif looks_into_classes and has_class_fields(kind):
+        if looks_into_classes and (is_pydantic_model(kind) or has_class_fields(kind)):
             if kind not in seen:
                 seen.add(kind)
+                if is_pydantic_model(kind) and _may_mark_secrets(kind):
+                    return True
                 try:
-                    stack += [item.hint for item in get_fields(part)]
+                    stack += _list_hints_of_members(part)
                 except UnresolvedHintError:
                     return True
         elif is_type_alias(part):
@@ -81,7 +82,7 @@ def list_field_names(hint: Hint) -> frozenset[str]:
             seen.add(kind)
         elif has_class_fields(kind):
             with suppress(UnresolvedHintError):
-                fields = () if kind in seen else get_fields(part)
+                fields = () if kind in seen else get_all_fields(part)
                 names.update(item.key for item in fields)
                 stack += [item.hint for item in fields]
             seen.add(kind)
@@ -92,9 +93,25 @@ def list_field_names(hint: Hint) -> frozenset[str]:
     return frozenset(names)
 
 
+def _list_hints_of_members(hint: Hint) -> list[Hint]:
+    """Return the hints of all that instances of a class hold, also of what its constructor does not take."""
+    if not is_pydantic_model(kind := get_class_origin(hint)):
+        return [item.hint for item in get_all_fields(hint)]
+    return [*(item.annotation for item in kind.model_fields.values()), *read_private_hints(kind).values()]
+
+
+def read_private_hints(model: Hint) -> dict[str, Hint]:
+    """Return the hints of the private attributes of a pydantic model, as far as they resolve: pydantic needs none."""
+    hints: dict[str, Hint] = {}
+    for name in model.__private_attributes__:
+        with suppress(UnresolvedHintError, InvalidHintError):
+            hints |= resolve_class_hints(model, {name})
+    return hints
+
+
 def _may_mark_secrets(model: Hint) -> bool:
     try:
-        return has_secret_schema(model.model_json_schema())
+        return any(has_secret_schema(model.model_json_schema(mode=mode)) for mode in ("validation", "serialization"))
     except Exception:  # the seam to the classes of the program; nobody can say what such a one marks
         return True
 

@@ -20,7 +20,7 @@ from typing import Final, cast
 from uuid import UUID
 
 from praval_tools.schema.class_fields import (
-    get_fields,
+    get_all_fields,
     is_attrs_or_dataclass,
     is_named_tuple,
     is_pydantic_model,
@@ -126,7 +126,7 @@ def _iter_stored_members(value: object) -> Iterator[tuple[object, object]]:
         yield from iter_model_members(value)
         return
     with suppress(UnresolvedHintError):  # no tool can take it either
-        for item in get_fields(kind):
+        for item in get_all_fields(kind):
             if is_stored_field(kind, item):
                 with suppress(AttributeError):  # it was deleted
                     yield item.key, object.__getattribute__(value, item.attribute)

@@ -21,10 +21,18 @@ def read_argument_spellings(implementation: ToolImplementation, values: Argument
 
 def read_default_spellings(implementation: ToolImplementation) -> Arguments:
     """Return the spellings of what the tool gets for each parameter that is left out."""
-    parameters = (parameter for parameter in implementation.signature.parameters if parameter.kind == "normal")
-    defaults = {item.name: item.default for item in parameters if item.default is not NOTHING}
-    read = read_argument_spellings(implementation, defaults)
+    read = read_argument_spellings(implementation, _list_defaults(implementation))
     return read if implementation.supplied_schema is None else read | implementation.validator.fill_defaults({})
+
+
+def read_marked_defaults(implementation: ToolImplementation) -> tuple[object, ...]:
+    """Return the values in the defaults of parameters that classes mark as secret, as `read_marked_arguments` does."""
+    return read_marked_arguments(_list_defaults(implementation))
+
+
+def _list_defaults(implementation: ToolImplementation) -> Arguments:
+    parameters = (parameter for parameter in implementation.signature.parameters if parameter.kind == "normal")
+    return {item.name: item.default for item in parameters if item.default is not NOTHING}
 
 
 def read_marked_arguments(arguments: object) -> tuple[object, ...]:

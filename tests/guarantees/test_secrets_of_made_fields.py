@@ -1,0 +1,167 @@
+"""A secret in a field that the constructor of its class does not take is hidden where a tool quotes it."""
+
+# Tests of: runs/call_secrets, schema/secret_marks, schema/model_marks
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+
+import attrs
+import pytest
+from pydantic import BaseModel, Field, PrivateAttr, computed_field
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+from record_texts import read_journal
+from telemetry_rig import RECORD_ALL, Collector, collector  # noqa: F401  # a fixture
+
+from praval_tools import Outcome, Secret, ToolCall, ToolError, ToolRegistry
+
+if TYPE_CHECKING:
+    from somewhere import Client
+
+HIDDEN = "zq7x-made-by-the-class"
+Pin = Annotated[str, Secret]
+
+
+@dataclass
+class Default:
+    user: str
+    pin: Pin = field(default=HIDDEN, init=False)
+
+
+@dataclass
+class PostInit:
+    user: str
+    pin: Pin = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pin = HIDDEN
+
+
+@attrs.define
+class Attrs:
+    user: str
+    pin: Pin = attrs.field(init=False, factory=lambda: HIDDEN)
+
+
+@pydantic_dataclass
+class PydanticData:
+    user: str
+    pin: Pin = Field(default=HIDDEN, init=False)
+
+
+class Private(BaseModel):
+    user: str
+    _pin: Pin = PrivateAttr(HIDDEN)
+    _client: Client = PrivateAttr(None)
+
+    @property
+    def pin(self) -> str:
+        return self._pin
+
+
+class Computed(BaseModel):
+    user: str
+
+    @computed_field
+    @property
+    def pin(self) -> Pin:
+        return HIDDEN
+
+
+class InModel(BaseModel):
+    user: str
+    inner: Default = Field(default_factory=lambda: Default("ann"))
+
+    @property
+    def pin(self) -> str:
+        return self.inner.pin
+
+
+class InPrivate(BaseModel):
+    user: str
+    _inner: Default = PrivateAttr(default_factory=lambda: Default("ann"))
+
+    @property
+    def pin(self) -> str:
+        return self._inner.pin
+
+
+KINDS = [Default, PostInit, Attrs, PydanticData, Private, Computed, InModel, InPrivate]
+each_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def take_and_return(record: Any) -> str:
+    """Take."""
+    return f"login of {record.user} with {record.pin} in full"
+
+
+def take_and_raise(record: Any) -> str:
+    """Take."""
+    raise ValueError(f"login of {record.user} with {record.pin} failed")
+
+
+@each_kind
+@pytest.mark.parametrize("function", [take_and_return, take_and_raise])
+@pytest.mark.parametrize("is_object", [False, True], ids=["json", "object"])
+def test_records_quote_none(kind: Any, function: Any, collector: Collector, *, is_object: bool) -> None:
+    """Broken promise: the journal and spans had a marked field that the constructor does not take."""
+    with ToolRegistry(journal="memory", telemetry=collector.make_telemetry(**RECORD_ALL)) as registry:
+
+        def take(record: Any) -> str:
+            """Take."""
+            return str(function(record))
+
+        take.__annotations__ |= {"record": kind}
+        registry.tool(owned_by="ann")(take)
+        record = kind(user="ann") if is_object else {"user": "ann"}
+        try:
+            said = registry.toolset("ann").call("take", record=record)
+        except ToolError as error:
+            said = error
+        records, spans = read_journal(registry), collector.read_spans()
+
+    assert HIDDEN in str(said)
+    for written in (records, spans):
+        assert "login of ann with [secret " in written
+        assert HIDDEN not in written
+
+
+@each_kind
+def test_defaults_of_parameters_are_quoted_by_none(kind: Any) -> None:
+    with ToolRegistry(journal="memory") as registry:
+
+        def take(record: Any = kind(user="ann")) -> str:
+            """Take."""
+            return take_and_return(record)
+
+        take.__annotations__ |= {"record": kind}
+        registry.tool(owned_by="ann")(take)
+        result = registry.execute(ToolCall("c", "take", {}, "ann"))
+        written = read_journal(registry)
+        described = repr([registry.get_tool_info("take"), registry.schemas("ann")])
+
+    assert result.outcome is Outcome.OK and HIDDEN in str(result.result)
+    assert "login of ann with [secret " in written
+    assert HIDDEN not in written + described
+
+
+def test_private_attributes_whose_hints_do_not_resolve_hide_nothing() -> None:
+    """A model with such an attribute is recorded as any other."""
+
+    class Session(BaseModel):
+        user: str
+        _client: Client = PrivateAttr(None)
+
+    with ToolRegistry(journal="memory") as registry:
+
+        def take(record: Any) -> str:
+            """Take."""
+            return f"login of {record.user}"
+
+        take.__annotations__ |= {"record": Session}
+        registry.tool(owned_by="ann")(take)
+        registry.execute(ToolCall("c", "take", {"record": {"user": "ann"}}, "ann"))
+        written = read_journal(registry)
+
+    assert "login of ann" in written and "[secret " not in written
