@@ -233,11 +233,11 @@ def _is_read_back(runtime: Runtime, run: RunTool, shown: Arguments) -> bool:
     implementation = run.tool.implementation
     if not implementation.runs_user_code:
         return True
-    text = write_exactly(shown)
     try:
+        written = implementation.render_for_review(run.bound_arguments, with_made_fields=False)
         with _activate_caller(runtime, run.principal, run.tool.name):
-            again = bind_arguments(runtime, run.tool, text)
-        return write_exactly(implementation.render_for_review(again)) == text
+            again = bind_arguments(runtime, run.tool, write_exactly(written))
+        return write_exactly(implementation.render_for_review(again)) == write_exactly(shown)
     except (ToolArgumentsError, Unencodable):
         return False
 

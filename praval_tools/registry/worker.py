@@ -209,11 +209,12 @@ def bind_arguments(call: DescribedCall, implementation: ToolImplementation, argu
     if call.shown is None:
         return dict(implementation.bind_coerced(arguments, ()).values)
     shown = unpack_value(call.shown)
-    text = write_exactly(shown)
+    judged = shown if call.judged is None else unpack_value(call.judged)
+    text = write_exactly(judged)
     for candidate in (arguments, shown):
         with suppress(ToolError):
             bound = implementation.bind_coerced(copy_json(candidate), ())
-            if write_exactly(implementation.render_for_review(bound)) == text:
+            if write_exactly(implementation.render_for_review(bound, with_made_fields=call.judged is not None)) == text:
                 return dict(bound.values)
     raise ToolError("A class of its parameters makes other values here than those that were judged, so it did not run.")
 

@@ -402,7 +402,7 @@ def _convert_integral_floats(value: object) -> Any:
 
 
 def _make_model_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHook:
-    reader = ValueReader(keep_decimal=False) if encoders.reads_models else None
+    reader = ValueReader(keep_decimal=False, reads_made_fields=False) if encoders.reads_models else None
 
     def encode(value: object) -> Any:
         if not isinstance(value, hint):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Set
+from contextlib import suppress
 from datetime import datetime, time
 from decimal import Decimal
 from enum import Enum
@@ -17,7 +18,7 @@ from functools import partial
 from types import GetSetDescriptorType, MemberDescriptorType, WrapperDescriptorType
 from typing import Any, Final
 
-from praval_tools.schema.class_fields import ClassField, get_fields, has_class_fields, is_pydantic_model
+from praval_tools.schema.class_fields import ClassField, get_all_fields, get_fields, has_class_fields, is_pydantic_model
 from praval_tools.schema.encode import Encoder
 from praval_tools.schema.json_values import shorten_value, sort_json_items, to_key_text, to_step
 from praval_tools.schema.type_handler import EncodeHook, Unencodable, collect_items
@@ -44,10 +45,19 @@ class ValueReader:
 
     Args:
         keep_decimal: Leave `Decimal` as it is, for exact comparison.
+        reads_made_fields: Fields that a constructor does not take are read as well, where they are set.
+        needs_made_fields: Those have to be readable; else one that is not is left out as a whole, as nobody gave it.
     """
 
-    def __init__(self, *, keep_decimal: bool = True) -> None:
-        self._keep_decimal = keep_decimal
+    def __init__(
+        self, *, keep_decimal: bool = True, reads_made_fields: bool = True, needs_made_fields: bool = False
+    ) -> None:
+        self._keep_decimal, self._reads_made_fields = keep_decimal, reads_made_fields
+        # one that contains itself ends at its outermost field
+        self._made_field_reader = (
+            self if needs_made_fields else ValueReader(keep_decimal=keep_decimal, needs_made_fields=True)
+        )
+        self._ignored_errors = (AttributeError,) if needs_made_fields else (AttributeError, Unencodable)
         self._readers: dict[type, EncodeHook] = {}
 
     def read(self, value: object) -> object:
@@ -109,12 +119,22 @@ class ValueReader:
 
     def _make_class_reader(self, kind: type) -> EncodeHook:
         names = {item.key: item.attribute for item in get_fields(kind)}
+        made_names = [
+            item.attribute for item in (get_all_fields(kind) if self._reads_made_fields else ())
+            if not item.is_argument and is_stored_field(kind, item)
+        ]  # fmt: skip
+        if covering := names.keys() & made_names:
+            raise Unencodable(f"{kind.__qualname__} holds two values under the key {shorten_value(min(covering))}")
 
         def read_class(value: object) -> dict[str, object]:
             try:
-                return self._read_mapping({key: object.__getattribute__(value, name) for key, name in names.items()})
+                read = self._read_mapping({key: object.__getattribute__(value, name) for key, name in names.items()})
             except AttributeError as error:
                 raise Unencodable(f"{kind.__qualname__} cannot be read: {error}") from None
+            for name in made_names:
+                with suppress(*self._ignored_errors):
+                    read[name] = self._made_field_reader.read(object.__getattribute__(value, name))
+            return read
 
         return read_class
 

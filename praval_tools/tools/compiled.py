@@ -162,22 +162,27 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
                 mismatches.append(error.prepend_step(name))
         return mismatches
 
-    def read_arguments(self, values: Mapping[str, object]) -> Arguments:
+    def read_arguments(self, values: Mapping[str, object], *, with_made_fields: bool = True) -> Arguments:
         """
         Return *values*, Python keyword arguments, as JSON that no code of theirs writes, `Decimal` left as it is.
 
         A default that has no JSON form is left out.
 
+        Args:
+            values: The keyword arguments.
+            with_made_fields: As well as what constructors take, the fields that they do not.
+
         Raises:
             Unencodable: Another value has none.
         """
         read: Arguments = {}
+        reader = self._reader if with_made_fields else self._reader_of_given_fields
         with activate_tool_frame("arguments"):  # members of enums are found by code of their classes
             for name, value in values.items():
                 if name in self._context_names:
                     continue
                 try:
-                    read[name] = self._reader.read(value)
+                    read[name] = reader.read(value)
                 except Unencodable as error:
                     if value is not self._defaults.get(name, NOTHING):
                         raise error.prepend_step(name) from None
@@ -233,6 +238,10 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
     @first_use_property
     def _reader(self) -> ValueReader:
         return ValueReader()
+
+    @first_use_property
+    def _reader_of_given_fields(self) -> ValueReader:
+        return ValueReader(reads_made_fields=False)
 
     @compiled_property
     def _result_decode_hook(self) -> ValueHook:
@@ -415,7 +424,7 @@ class SuppliedSchema:
         """Return nothing: what the schema accepts, the function gets."""
         return []
 
-    def read_arguments(self, values: Mapping[str, object]) -> Arguments:
+    def read_arguments(self, values: Mapping[str, object], *, with_made_fields: bool = True) -> Arguments:
         """Return the values: they are JSON."""
         return dict(values)
 

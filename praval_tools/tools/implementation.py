@@ -306,13 +306,16 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
         except Exception:  # the seam to whatever objects a caller gave: `coerce_arguments` says what is wrong with them
             return MISS
 
-    def render_for_review(self, bound: BoundArguments, names: frozenset[str] | None = None) -> Arguments:
+    def render_for_review(
+        self, bound: BoundArguments, names: frozenset[str] | None = None, *, with_made_fields: bool = True
+    ) -> Arguments:
         """
         Return what those who judge a call see of it: what the tool will get as JSON, every default filled in.
 
         Args:
             bound: The arguments.
             names: The parameters that they see; None: all.
+            with_made_fields: As well as what constructors take, the fields that they do not, which nobody can write.
 
         Raises:
             Unencodable: A value can only be read by its own code, so nobody can judge it.
@@ -327,7 +330,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
                 values.setdefault(parameter.name, parameter.default)
         if names is not None:
             values = {name: value for name, value in values.items() if name in names}
-        return self.compiled.read_arguments(values)
+        return self.compiled.read_arguments(values, with_made_fields=with_made_fields)
 
     def render_for_bounds(self, bound: BoundArguments, names: frozenset[str] | None) -> tuple[Arguments, Arguments]:
         """
@@ -340,7 +343,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
         Raises:
             Unencodable: A value can only be read by its own code, so nobody can judge it.
         """
-        filled = self.render_for_review(bound, names)
+        filled = self.render_for_review(bound, names, with_made_fields=False)  # no schema has the others
         return (_select_given(bound.arguments, filled) if self.runs_user_code else bound.arguments), filled
 
     def _read_function_defaults(self) -> Arguments:

@@ -78,6 +78,22 @@ class TestJudgedArguments:
         else:
             assert judged[-1]["unsteady"]["amount"] == result.result == 1 + os.getpid()
 
+    def test_of_a_field_that_no_constructor_takes(self, home: Home, judged: list[Any]) -> None:
+        """The same where a class makes another value of such a field, which a policy was shown."""
+        result = home.execute("take_placed", placed={"amount": 1})
+        assert {"placed": {"amount": 1, "place": os.getpid()}} == judged[-1]
+        if home.is_remote:
+            assert (Outcome.TOOL_ERROR, True) == (result.outcome, "judged" in str(result.error))
+        else:
+            assert [1, os.getpid()] == result.result
+
+
+def test_a_field_that_no_constructor_takes_runs_where_nobody_judged_it(home: Home) -> None:
+    """Each process may make another value of it."""
+    result = home.execute("take_placed", placed={"amount": 1})
+    assert (Outcome.OK, 1) == (result.outcome, result.result[0])
+    assert home.is_remote is (os.getpid() != result.result[1])
+
 
 class TestResults:
     def test_have_the_type_of_the_return_hint(self, home: Home) -> None:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
 import pytest
+from approval_answers import execute_answered
 from pydantic import BaseModel, Field, PrivateAttr, computed_field
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 from record_texts import read_journal
 from telemetry_rig import RECORD_ALL, Collector, collector  # noqa: F401  # a fixture
 
-from praval_tools import Outcome, Secret, ToolCall, ToolError, ToolRegistry
+from praval_tools import Allow, ApprovalRequest, Deny, Outcome, Secret, ToolCall, ToolError, ToolRegistry
 
 if TYPE_CHECKING:
     from somewhere import Client
@@ -165,3 +166,35 @@ def test_private_attributes_whose_hints_do_not_resolve_hide_nothing() -> None:
         written = read_journal(registry)
 
     assert "login of ann" in written and "[secret " not in written
+
+
+@pytest.mark.parametrize("kind", [Default, PostInit, Attrs, PydanticData])
+@pytest.mark.parametrize("is_later", [False, True], ids=["handler", "later"])
+@pytest.mark.parametrize("is_allowed", [False, True], ids=["denied", "allowed"])
+def test_approvers_who_see_them_quote_none(
+    kind: Any, collector: Collector, *, is_later: bool, is_allowed: bool
+) -> None:
+    """Approvers are shown the field, and neither the request nor their answer has it in the records."""
+    with ToolRegistry(journal="memory", telemetry=collector.make_telemetry(**RECORD_ALL)) as registry:
+        seen = list[str]()
+
+        def take(record: Any, note: str = "") -> str:
+            """Take."""
+            return f"{note} {record.pin}"
+
+        def answer(request: ApprovalRequest) -> Allow | Deny:
+            seen.append(request.arguments["record"]["pin"])
+            quote = f"with {seen[0]}"
+            return Allow({"record": {"user": "ann"}, "note": quote}, reason=quote) if is_allowed else Deny(quote)
+
+        take.__annotations__ |= {"record": kind}
+        registry.tool(owned_by="ann", requires_approval=True)(take)
+        call = ToolCall("c", "take", {"record": {"user": "ann"}}, "ann")
+        result = execute_answered(registry, call, answer, is_later=is_later)
+        records, spans = read_journal(registry), collector.read_spans()
+
+    assert [HIDDEN] == seen
+    assert result.outcome is (Outcome.OK if is_allowed else Outcome.APPROVAL_DENIED)
+    for written in (records, spans):
+        assert "with [secret " in written
+        assert HIDDEN not in written

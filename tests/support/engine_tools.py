@@ -106,6 +106,14 @@ class Unsteady(BaseModel):
         self.amount += os.getpid()
 
 
+@dataclass
+class Placed:
+    """Makes another value of a field that its constructor does not take in each process."""
+
+    amount: int
+    place: int = field(init=False, default_factory=os.getpid)
+
+
 class Rights(enum.IntFlag):
     READ = 1
     WRITE = 2
@@ -315,6 +323,11 @@ def take_stamped(stamped: Stamped) -> list[Any]:
 def take_tenfold(tenfold: Tenfold) -> int:
     """Tell what arrived."""
     return tenfold.amount
+
+
+def take_placed(placed: Placed) -> list[int]:
+    """Tell what arrived."""
+    return [placed.amount, placed.place]
 
 
 def take_unsteady(unsteady: Unsteady) -> int:

@@ -61,6 +61,7 @@ class DescribedCall(msgspec.Struct, frozen=True):
         arguments: The arguments that were judged, as `pack_value` writes them.
         shown: What the function gets by them, with every default, where classes of its parameters run code of their
             own: only arguments that amount to exactly this may run.
+        judged: The same with the fields that constructors do not take, where policies or approvers were shown those.
         idempotency_key: That of the call; empty where the function takes no context.
         attempt: How often the function was entered, this time included.
         is_of_default_registry: Whether the default registry makes the call.
@@ -72,6 +73,7 @@ class DescribedCall(msgspec.Struct, frozen=True):
     call: ToolCall
     arguments: object
     shown: object = None
+    judged: object = None
     idempotency_key: str = ""
     attempt: int = 1
     is_of_default_registry: bool = False

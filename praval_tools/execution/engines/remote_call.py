@@ -108,15 +108,18 @@ def describe_call(run: RunTool, function: DescribedFunction) -> DescribedCall:
     implementation, bound, tracer = run.tool.implementation, run.bound_arguments, run.runtime.tracer
     call = run.call = ensure_call(run.frame)
     shown: object = None
+    judged: object = None
     if implementation.runs_user_code:
         try:
-            shown = pack_value(implementation.render_for_review(bound))
+            shown = pack_value(implementation.render_for_review(bound, with_made_fields=False))
+            if run.state.policies or run.tool.metadata.requires_approval:
+                judged = pack_value(implementation.render_for_review(bound))
         except Unencodable as error:
             text = f"Tool {run.tool.name!r} cannot run in another process: an argument has no JSON form: {error}"
             raise UnreachableFunctionError(text) from error
     return DescribedCall(
         function, run.principal, replace(call, arguments=None),
-        pack_value(bound.arguments if function.fingerprint else bound.values), shown,
+        pack_value(bound.arguments if function.fingerprint else bound.values), shown, judged,
         run.get_idempotency_key(call) if implementation.context_parameters else "", run.attempts,
         is_default_store(run.runtime.access_store), {} if tracer is None else tracer.describe_context(),
     )  # fmt: skip
