@@ -11,6 +11,7 @@ from typing import Any, Final, cast, get_args
 from praval_tools.schema.builtin_iteration import iterate_items_without_overrides
 from praval_tools.schema.class_fields import (
     ClassField,
+    get_all_fields,
     get_class_origin,
     get_fields,
     has_class_fields,
@@ -58,7 +59,7 @@ def _build_object_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
     required: list[str] = []
     doc = _get_own_docstring(get_class_origin(hint))
     descriptions = extract_parameter_descriptions(doc)
-    for item in get_fields(hint):
+    for item in get_all_fields(hint) if builder.describes_made_fields else get_fields(hint):
         properties[item.key] = schema = builder.build(item.hint)
         if item.key in descriptions:
             schema.setdefault("description", descriptions[item.key])

@@ -30,10 +30,15 @@ class JsonSchemaBuilder:
         encoder: Writes defaults.
         decoder: Checks them.
         describes_results: Of pydantic models, describe what they write instead of what they take.
+        describes_made_fields: Describe fields that a constructor does not take, too.
     """
 
-    def __init__(self, encoder: Encoder, decoder: DecodeHooks, *, describes_results: bool = False) -> None:
-        self._encoder, self._decoder, self.describes_results = encoder, decoder, describes_results
+    def __init__(
+        self, encoder: Encoder, decoder: DecodeHooks, *,
+        describes_results: bool = False, describes_made_fields: bool = False,
+    ) -> None:  # fmt: skip
+        self._encoder, self._decoder = encoder, decoder
+        self.describes_results, self.describes_made_fields = describes_results, describes_made_fields
         self._names_by_key: dict[Any, str] = {}
         self._definitions: dict[str, JsonSchema] = {}
         self._use_counts: dict[str, int] = {}

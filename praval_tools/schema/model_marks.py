@@ -45,9 +45,10 @@ def iter_marked_members(model: Hint) -> Iterator[object]:
     if marks.is_whole:
         yield model
         return
-    fields: dict[str, object] = {**model.__dict__, **get_private_members(model)}
-    for name, member in chain(dict.items(fields), dict.items(get_extra_members(model))):
-        is_marked = name in marks.names or (marks.has_marked_extras and name not in fields)
+    fields: dict[str, object] = model.__dict__
+    extras = get_extra_members(model)
+    for name, member in chain(dict.items(fields), dict.items(extras), dict.items(get_private_members(model))):
+        is_marked = name in marks.names or (marks.has_marked_extras and name in extras and name not in fields)
         if name in marks.outer_names or (is_marked and has_plain_parts(member)):
             yield member
     for name in marks.names & kind.model_computed_fields.keys():
@@ -59,7 +60,8 @@ def iter_marked_members(model: Hint) -> Iterator[object]:
 
 def get_private_members(model: Hint) -> dict[str, object]:
     """Return the private attributes that a pydantic model holds."""
-    return getattr(model, "__pydantic_private__", None) or {}
+    members: dict[str, object] | None = getattr(model, "__pydantic_private__", None)
+    return {} if members is None else members
 
 
 @lru_cache(maxsize=1024)

@@ -66,6 +66,9 @@ class SchemaBuilder(Protocol):
     describes_results: bool
     """Of a class that writes itself otherwise than it is given, describe what it writes."""
 
+    describes_made_fields: bool
+    """Describe fields that a constructor does not take, too."""
+
     def build(self, hint: Hint) -> JsonSchema:
         """Return the schema of *hint*."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 from praval_tools.schema.decode_hooks import DecodeHooks
 from praval_tools.schema.encode import Encoder
-from praval_tools.schema.json_schema import JsonSchemaBuilder
+from praval_tools.schema.json_schema import JsonSchemaBuilder, build_parameters_schema
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.secret_marks import contains_secret_mark, has_secret_schema
 from praval_tools.schema.type_hints import Hint
@@ -20,11 +21,11 @@ def build_mark_schemas(implementation: ToolImplementation) -> list[JsonSchema]:
     """
     Return a schema of the arguments for each parameter that a hint marks as secret, besides the tool's own schema.
 
-    The schema of a tool says it already where it was derived from the hints. Of a parameter whose hint cannot be
-    resolved, nobody knows, so it counts as marked.
+    The schema of a tool says it already where it was derived from the hints, but for fields that constructors do not
+    take. Of a parameter whose hint cannot be resolved, nobody knows, so it counts as marked.
     """
     if implementation.supplied_schema is None and implementation.is_compilable:
-        return []
+        return _describe_made_fields(implementation) if implementation.runs_user_code else []
     signature, schemas = implementation.signature, list[JsonSchema]()
     if signature.unresolved and not signature.parameters:
         return [{"type": "object", "additionalProperties": _SECRET}]
@@ -40,6 +41,18 @@ def build_mark_schemas(implementation: ToolImplementation) -> list[JsonSchema]:
         others: JsonSchema = schema if is_extra else {} if takes_others else _SECRET  # nobody takes a misspelled one
         schemas.append({"type": "object", "properties": properties, "additionalProperties": others, **definitions})
     return schemas
+
+
+def _describe_made_fields(implementation: ToolImplementation) -> list[JsonSchema]:
+    """Return the schema of the arguments with the fields that constructors do not take, if it marks anything else."""
+    builder = JsonSchemaBuilder(Encoder(), DecodeHooks(), describes_made_fields=True)
+    with suppress(Exception), activate_tool_frame(implementation.name):  # the seam to hints that no tool could take
+        schema = build_parameters_schema(builder, implementation.signature, {})
+        if has_secret_schema(schema) and schema != build_parameters_schema(
+            JsonSchemaBuilder(Encoder(), DecodeHooks()), implementation.signature, {}
+        ):
+            return [schema]
+    return []
 
 
 def _build_schema(tool: str, hint: Hint) -> JsonSchema:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
@@ -198,3 +198,25 @@ def test_approvers_who_see_them_quote_none(
     for written in (records, spans):
         assert "with [secret " in written
         assert HIDDEN not in written
+
+
+@pytest.mark.parametrize(("hint", "value"), [(str, "q7z"), (int, 47)], ids=["text", "number"])
+def test_short_ones_are_hidden_in_the_request_of_an_approval(hint: Any, value: Any) -> None:
+    """A value that is too short to be searched for is hidden in its own place."""
+
+    pin = ("pin", Annotated[hint, Secret], field(default=value, init=False))
+    kind = make_dataclass("Short", [("user", str), pin])
+    with ToolRegistry(journal="memory") as registry:
+
+        def take(record: Any) -> str:
+            """Take."""
+            return "never"
+
+        take.__annotations__ |= {"record": kind}
+        registry.tool(owned_by="ann", requires_approval=True)(take)
+        registry.execute(ToolCall("c", "take", {"record": {"user": "ann"}}, "ann"))
+        (request,) = registry.approvals.pending()
+        written = read_journal(registry)
+
+    assert {"user": "ann", "pin": value} == request.arguments["record"]
+    assert "'pin': '[secret " in written
