@@ -19,7 +19,7 @@ from praval_tools.errors import (
     ToolTimeoutError,
     UnknownToolCallError,
 )
-from praval_tools.names import describe_error, has_type
+from praval_tools.names import describe_error, has_type, to_plain_text
 from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.frames import activate_tool_frame
 
@@ -121,7 +121,7 @@ def get_error_type_name(tool: str, error: BaseException) -> str:
     """Return the type name of what *tool* raised; of an inner tool's error, the type name that it carries."""
     carried = read_attribute(tool, error, "error_type") if has_type(error, ToolExecutionError) else None
     with activate_tool_frame(tool):
-        return carried if type(carried) is str else type(error).__name__
+        return carried if type(carried) is str else to_plain_text(type(error).__name__)
 
 
 def read_attribute(tool: str, error: BaseException, name: str) -> object:

@@ -147,8 +147,7 @@ def escape_unprintable(text: str) -> str:
 
 def get_class_name(error: BaseException) -> str:
     """Return the name of an error's class, which may have a metaclass of its own."""
-    name: str = type.__dict__["__name__"].__get__(type(error))
-    return name
+    return to_plain_text(type.__dict__["__name__"].__get__(type(error)))
 
 
 def _get_message(error: BaseException) -> str:

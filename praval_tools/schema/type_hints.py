@@ -178,8 +178,13 @@ def is_class(hint: Hint) -> bool:
 def is_path_type(hint: Hint) -> bool:
     """Tell whether *hint* is a path, by the names of its bases: `pathlib` is not imported for it."""
     return isinstance(hint, type) and any(
-        base.__name__ == "PurePath" and base.__module__.partition(".")[0] == "pathlib" for base in hint.__mro__
-    )
+        str.__eq__(_get_class_name(base), "PurePath") and type(base.__module__) is str
+        and base.__module__.partition(".")[0] == "pathlib" for base in hint.__mro__
+    )  # fmt: skip
+
+
+_get_class_name = type.__dict__["__name__"].__get__
+"""Returns the name of a class, which may be a text with code of its own."""
 
 
 def is_union(hint: Hint) -> bool:

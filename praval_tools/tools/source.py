@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from praval_tools.errors import find_user_frame
+from praval_tools.names import to_plain_text
 from praval_tools.schema.json_values import replace_surrogates
 
 SourceKind = Literal["code", "plugin", "config", "mcp", "openapi", "object"]
@@ -36,6 +37,8 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     trusted: bool = True
 
     def __post_init__(self) -> None:
+        if type(self.file) is not str:  # of code that says it is of a file with a text of its own class
+            msgspec.structs.force_setattr(self, "file", to_plain_text(self.file))
         if (self.distribution + self.version + self.file).isascii():
             return
         for name in ("distribution", "version", "file"):  # a file's name may be bytes that are not UTF-8
@@ -93,7 +96,7 @@ def find_calling_site() -> DeclarationSite:
     frame, _ = find_user_frame()
     source = Source(file=frame.f_code.co_filename, line=frame.f_lineno)
     qualname = "<module>" if frame.f_code.co_name == "<module>" else "<locals>"
-    return _build_site(source, frame.f_globals, str(frame.f_globals.get("__name__", "")), qualname)
+    return _build_site(source, frame.f_globals, to_plain_text(frame.f_globals.get("__name__", "")), qualname)
 
 
 def find_declaration_site(function: object) -> DeclarationSite:
@@ -106,11 +109,11 @@ def find_declaration_site(function: object) -> DeclarationSite:
     if code is None:
         code = getattr(getattr(type(inner), "__call__", None), "__code__", None)  # noqa: B004
     source = Source(file=code.co_filename, line=code.co_firstlineno) if code is not None else Source()
-    module = getattr(inner, "__module__", None) or type(inner).__module__
+    module = to_plain_text(getattr(inner, "__module__", None) or type(inner).__module__)
     scope = getattr(inner, "__globals__", None)
     if scope is None:
         scope = getattr(sys.modules.get(module), "__dict__", {})
-    return _build_site(source, scope, module, getattr(inner, "__qualname__", type(inner).__qualname__))
+    return _build_site(source, scope, module, to_plain_text(getattr(inner, "__qualname__", type(inner).__qualname__)))
 
 
 def _build_site(source: Source, scope: Mapping[str, object], module: str, qualname: str) -> DeclarationSite:
@@ -124,7 +127,7 @@ def _resolve_import_name(scope: Mapping[str, object], module: str) -> str:
     if module not in ("__main__", "__mp_main__"):
         return module
     if (name := getattr(scope.get("__spec__"), "name", None)) is not None:  # python -m
-        return str(name)
+        return to_plain_text(name)
     file = str(scope.get("__file__") or "")
     if not file.endswith(".py") or "get_ipython" in scope:
         return module
