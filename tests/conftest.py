@@ -19,8 +19,9 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from clocks import HandClock
@@ -28,6 +29,7 @@ from hypothesis import HealthCheck, settings
 
 from praval_tools import ToolCall, ToolRegistry, ToolResult
 from praval_tools.runs.call_plans import CallPlan
+from praval_tools.tools.frames import current_frame
 
 # another one at every run, and the same one in all processes of a run, so that they name the cases of tests alike
 os.environ.setdefault("PYTHONHASHSEED", str(random.randrange(2**32)))
@@ -64,6 +66,34 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         name = item.nodeid.partition("::")[2].partition("[")[0]
         if not SLOW_TESTS.isdisjoint((name, name.partition("::")[0], f"{item.path.parent.name}/")):
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Fail a test that leaves somebody else running in its thread, or a trace function: the next ones start afresh."""
+    frame, trace = current_frame.get(), sys.gettrace()
+    try:
+        yield
+        if current_frame.get() is not frame:
+            pytest.fail(f"{item.nodeid} leaves the frame of work that has not ended.", pytrace=False)
+        if sys.gettrace() is not trace:
+            pytest.fail(f"{item.nodeid} leaves a trace function.", pytrace=False)
+    finally:
+        current_frame.set(frame)
+        sys.settrace(trace)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Forget the modules that a test imported from its temporary folder: another one may write one of the same name."""
+    folder = str(getattr(item, "funcargs", {}).get("tmp_path", ""))
+    try:
+        yield
+    finally:
+        for name, module in list(sys.modules.items()) if folder else ():
+            content = vars(module) if isinstance(module, ModuleType) else {}
+            if folder in f"{content.get('__file__')} {content.get('__path__')}":
+                del sys.modules[name]
 
 
 _REPORTED = "reported"

@@ -14,7 +14,7 @@ from praval_tools.access import events
 from praval_tools.access.grants import GrantRequest, plan_grant
 from praval_tools.access.permissions import Grant, GrantTerms
 from praval_tools.access.records import AgentProfile, Block
-from praval_tools.access.state import AccessState, get_block_key, get_disabling_key
+from praval_tools.access.state import AccessState, get_block_key, get_declarer, get_disabling_key
 from praval_tools.access.transitions import apply_events
 from praval_tools.access.withdrawals import plan_agent_withdrawal
 from praval_tools.clock import Clock
@@ -156,11 +156,16 @@ class AccessPlan:
         ]
 
     def _has_tool(self, state: AccessState, entry: Located[GrantConfig]) -> bool:
-        """Tell whether the tool is there; if not, it is awaited, a problem of its own, or one of this entry."""
+        """
+        Tell whether the tool is there; if not, it is awaited, a problem of its own, or one of this entry.
+
+        One that code of an agent declared while it ran is another tool: the grant waits for the operator's.
+        """
         name = entry.value.tool
-        if name in state.tools:
+        record = state.find_tool_record(name)
+        if record is not None and not get_declarer(record.tool):
             return True
-        if self._new.may_have(name):
+        if record is not None or self._new.may_have(name):
             self._new.waiting_grants.append(entry)
         elif name not in self._declarations.names and not self._awaits_plugins:
             similar = find_similar_names(name, [*state.tools, *self._declarations.names])

@@ -13,7 +13,7 @@ from praval_tools.config.system import ToolConfig
 from praval_tools.config_loading.checks import METADATA_KEYS
 from praval_tools.config_loading.declarations import Located
 from praval_tools.errors import ConfigProblem
-from praval_tools.names import describe_error, suggest_names
+from praval_tools.names import describe_error, get_class_name, suggest_names
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.signature import read_signature
 from praval_tools.tools.context import ToolContext
@@ -105,7 +105,7 @@ def is_missing_function(tool: AnyTool) -> bool:
 
 
 def _describe(error: BaseException) -> str:
-    return f"{type(error).__name__}: {describe_error(error)}"[:400]
+    return f"{get_class_name(type(error))}: {describe_error(error)}"[:400]
 
 
 def build_function_tool(entry: Located[ToolConfig], schema: JsonSchema | None) -> AnyTool:

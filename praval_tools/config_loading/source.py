@@ -113,16 +113,16 @@ class ConfigurationSource:
         self._registry, self._paths, self._runtime = registry, tuple(paths), get_runtime(registry)
         self._in_force = InForce()
         self._settings, self._has_journal = RegistrySettings.of(registry), has_journal
-        self._make_lock()
-        handle_forks(self, in_child=ConfigurationSource._make_lock)
+        self._make_locks()
+        handle_forks(self, in_child=ConfigurationSource._make_locks)
         self._problems: list[RegistryProblem] = []
         self._reload_error: ToolError | None = None
         self._stop_watching: Callable[[], None] | None = None
         self._name = ""
 
-    def _make_lock(self) -> None:
-        """Make the lock that lets one thread reload; a forked child has its own, since its parent may be reloading."""
-        self._lock, self._is_loading = threading.RLock(), False
+    def _make_locks(self) -> None:
+        """Make the locks that let one thread load once; a forked child has its own, since its parent may be loading."""
+        self._lock, self._load_lock = threading.RLock(), threading.Lock()
 
     @contextmanager
     def _hold_lock(self) -> Iterator[None]:
@@ -133,14 +133,11 @@ class ConfigurationSource:
             ToolUsageError: This thread loads already: code that it imports, or a plugin, asks for it.
         """
         with self._lock:
-            if self._is_loading:
+            if self._load_lock.locked():
                 text = f"{self._name or 'The configuration'} is being loaded, and code that it imports loads it again."
                 raise ToolUsageError(f"{text} Reload after the import.", "reload-in-load")
-            self._is_loading = True
-            try:
+            with self._load_lock:  # no flag: an interrupt before it is set back would leave it set
                 yield
-            finally:
-                self._is_loading = False
 
     def __repr__(self) -> str:
         return f"<ConfigurationSource {self._name!r}: {format_count(len(self.tools), 'tool')}>"

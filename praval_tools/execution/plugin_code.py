@@ -16,7 +16,7 @@ import msgspec
 
 from praval_tools.errors import JournalError
 from praval_tools.execution.context import FrameScope, activate_frame, make_frame
-from praval_tools.names import describe_error, has_type, to_plain_scalar, to_plain_text
+from praval_tools.names import describe_error, get_class_name, has_type, to_plain_scalar, to_plain_text
 from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.tools.frames import Settings, await_in_frame, keep_frame
 
@@ -99,7 +99,7 @@ def _find_own_class(kind: Any) -> Any:
     """Return the nearest class of this package that *kind* is, or is derived from; None where there is none."""
     for base in kind.__mro__:
         module = sys.modules.get(base.__module__) if base.__module__.startswith(_PACKAGE) else None
-        if module is not None and vars(module).get(base.__name__) is base:
+        if module is not None and vars(module).get(get_class_name(base)) is base:
             return base
     return None
 

@@ -8,9 +8,7 @@ from typing import Final
 import msgspec
 
 from praval_tools.config.plugins import PluginTable
-from praval_tools.errors import InvalidNameError
 from praval_tools.names import (
-    check_tool_name,
     get_collision_keys,
     is_valid_agent_name,
     shorten_repr,
@@ -18,10 +16,9 @@ from praval_tools.names import (
 )
 from praval_tools.plugins.discovery import InstalledPlugin
 from praval_tools.tools.from_object import make_tools_from_object
-from praval_tools.tools.implementation import ToolImplementation
-from praval_tools.tools.metadata import ToolMetadata
+from praval_tools.tools.plain_tool import find_class_problem
 from praval_tools.tools.source import Source, SourceKind
-from praval_tools.tools.tool import AnyTool, AsyncTool, Tool, with_checked_metadata
+from praval_tools.tools.tool import AnyTool, Tool, with_checked_metadata
 
 MAX_TOOLS: Final = 10_000
 """How many tools one plugin may bring: a hook may yield tools without end."""
@@ -114,22 +111,8 @@ def admit_tools(
 
 def _check_plain_tool(plugin: InstalledPlugin, tool: AnyTool) -> None:
     """Refuse a tool of a class of its own, and parts of one: it could answer differently once it is admitted."""
-    problem = ""
-    if type(tool) not in (Tool, AsyncTool):
-        problem = "it brings a tool of a class of its own; bring plain Tools, made with @tool or Tool(…)"
-    elif type(tool.metadata) is not ToolMetadata or type(tool.implementation) is not ToolImplementation:
-        problem = "it brings a tool whose metadata or definition are of a class of their own; leave them as they are"
-    elif type(tool.metadata.category) is not str:
-        problem = f"the category of its tool {shorten_repr(tool.name)} is not a plain text"
-    elif type(tool.metadata.source) not in (Source, type(None)):
-        problem = f"the source of its tool {shorten_repr(tool.name)} is not a Source"
-    else:
-        try:
-            check_tool_name(tool.name)
-        except InvalidNameError as error:
-            problem = str(error)
-    if problem:
-        raise plugin.make_error("tools", problem)
+    if problem := find_class_problem(tool):
+        raise plugin.make_error("tools", f"it brings {problem}")
 
 
 def _admit_tool(plugin: InstalledPlugin, tool: AnyTool, table: PluginTable, kind: SourceKind) -> AnyTool:

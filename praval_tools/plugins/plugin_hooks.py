@@ -13,11 +13,11 @@ from pluggy import HookImpl
 from praval_tools.access.records import Principal
 from praval_tools.execution.context import ARGUMENTS, FrameScope, activate_frame, iter_active_frames, make_frame
 from praval_tools.execution.plugin_code import run_as, take_value
-from praval_tools.names import has_type, shorten_repr, suggest_names, to_plain_text
+from praval_tools.names import get_class_name, has_type, shorten_repr, suggest_names, to_plain_text
 from praval_tools.plugins import hookspecs
 from praval_tools.plugins.discovery import InstalledPlugin
 from praval_tools.plugins.hookspecs import PROJECT_NAME
-from praval_tools.plugins.report import CONTAINED_ERRORS, get_class_name
+from praval_tools.plugins.report import CONTAINED_ERRORS
 from praval_tools.registry.registry import ToolRegistry
 from praval_tools.tools.decision import Allow, Ask, Deny
 
@@ -205,7 +205,7 @@ class AuthorizationHook(_CallHook, frozen=True, eq=False):
             return self._normalize_answer(self.hook(self.registry, shown))
         except CONTAINED_ERRORS as error:  # isolation: the call is refused, and the failure is reported
             self._report(error)
-            return Deny(f"it raised {get_class_name(error)}")
+            return Deny(f"it raised {get_class_name(type(error))}")
 
     def _normalize_answer(self, answer: object) -> Deny | Ask | None:
         """Return the answer as a plain value, which runs no code of the plugin when it is read later."""

@@ -14,6 +14,7 @@ from attrs import define, evolve, field
 
 from praval_tools.access.events import RecordsAdded
 from praval_tools.config.plugins import PluginsConfig, PluginTable
+from praval_tools.execution.approvals import ApprovalHandler
 from praval_tools.execution.hooks import CallHooks, PluginContribution
 from praval_tools.names import format_count, normalize_distribution_name
 from praval_tools.plugins.activation import Activation, StagedPlugin, adopt_agents
@@ -221,19 +222,15 @@ class PluginLoad:
     def applying(self) -> Iterator[None]:
         """Let no other thread activate plugins meanwhile; what is activated inside is complete at the end."""
         with self.store.lock:
-            approvals = self._runtime.approvals
-            approver = approvals.fallback_handler
+            approver = self._runtime.approvals.fallback_handler
             try:
                 yield
             finally:
-                if not self._is_in_force:
-                    approvals.fallback_handler = approver
-                else:  # an interrupt may come once it counts
-                    try:
-                        self._complete()
-                    except BaseException:
-                        self._complete()
-                        raise
+                try:
+                    self._complete_or_restore(approver)
+                except BaseException:  # an interrupt: once more, since it may be half done
+                    self._complete_or_restore(approver)
+                    raise
 
     def activate(self, files: Set[str] = frozenset()) -> None:
         """
@@ -306,6 +303,13 @@ class PluginLoad:
     def set_in_force(self) -> None:
         """Take note that the change counts."""
         self._is_in_force = True
+
+    def _complete_or_restore(self, approver: ApprovalHandler | None) -> None:
+        """Complete what is in force by now; else restore *approver*, the handler of approvals from before."""
+        if self._is_in_force:
+            self._complete()
+        else:
+            self._runtime.approvals.fallback_handler = approver
 
     def _complete(self) -> None:
         """Have calls use the hooks of what is in force now, and keep the reports."""

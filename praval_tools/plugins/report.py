@@ -13,7 +13,7 @@ from attrs import frozen
 from praval_tools.errors import ConfigError, PluginError
 from praval_tools.execution.plugin_code import run_as
 from praval_tools.misuse import explain_misuse
-from praval_tools.names import shorten_repr, to_plain_text
+from praval_tools.names import get_class_name, shorten_repr, to_plain_text
 from praval_tools.plugins import hookspecs
 from praval_tools.plugins.discovery import InstalledPlugin
 from praval_tools.tools.truncation import truncate_text
@@ -107,7 +107,7 @@ def build_failure_report(
         entry_point=plugin.entry_point,
         stage=stage,
         error=plugin.make_error(stage, clean(text)),
-        error_type="" if host_error else escape_unprintable(get_class_name(error)[:128]),
+        error_type="" if host_error else escape_unprintable(get_class_name(type(error))[:128]),
         traceback=clean(details),
     )
 
@@ -145,27 +145,22 @@ def escape_unprintable(text: str) -> str:
     return "".join(letter if letter.isprintable() or letter in "\n\t" else ascii(letter)[1:-1] for letter in text)
 
 
-def get_class_name(error: BaseException) -> str:
-    """Return the name of an error's class, which may have a metaclass of its own."""
-    return to_plain_text(type.__dict__["__name__"].__get__(type(error)))
-
-
 def _get_message(error: BaseException) -> str:
     try:
         return to_plain_text(error)
     except CONTAINED_ERRORS as broken:  # the seam to an exception of strangers
-        return f"a message that cannot be shown: {get_class_name(broken)}"
+        return f"a message that cannot be shown: {get_class_name(type(broken))}"
 
 
 def _describe_error(error: BaseException) -> str:
     if issubclass(type(error), SystemExit):
         return f"it called sys.exit({shorten_repr(getattr(error, 'code', None))})"
     text = _get_message(error)
-    return f"{get_class_name(error)}: {text}" if text else get_class_name(error)
+    return f"{get_class_name(type(error))}: {text}" if text else get_class_name(type(error))
 
 
 def _format_traceback(error: BaseException) -> str:
     try:
         return "".join(traceback.format_exception(type(error), error, error.__traceback__, limit=-_MAX_FRAMES))
     except CONTAINED_ERRORS as broken:  # the seam to an exception of strangers
-        return f"a traceback that cannot be shown: {get_class_name(broken)}"
+        return f"a traceback that cannot be shown: {get_class_name(type(broken))}"

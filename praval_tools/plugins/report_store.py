@@ -15,9 +15,9 @@ from praval_tools.forks import ForkSafeLock
 from praval_tools.journal.codec import build_record
 from praval_tools.journal.events import PluginFailed, PluginLoaded, get_process_name
 from praval_tools.journal.storage.protocol import Item
-from praval_tools.names import describe_registry
+from praval_tools.names import describe_registry, get_class_name
 from praval_tools.plugins.discovery import InstalledPlugin, PluginKey
-from praval_tools.plugins.report import PluginReport, build_failure_report, get_class_name
+from praval_tools.plugins.report import PluginReport, build_failure_report
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.tools.tool import AnyTool
 
@@ -86,7 +86,7 @@ class PluginReportStore:
 
     def record_hook_failure(self, plugin: InstalledPlugin, hook: str, error: BaseException) -> None:
         """Report that a hook failed at a call; the same failure is reported once, and recorded without its message."""
-        key = (*plugin.key, hook, get_class_name(error))
+        key = (*plugin.key, hook, get_class_name(type(error)))
         failures = sum(other[:3] == key[:3] for other in list(self.hook_failures))
         if key in self.hook_failures or failures >= _MAX_FAILURES_PER_HOOK:
             return

@@ -1,10 +1,9 @@
-"""A folder with a module of functions, which is the working directory, and cleans up after itself."""
+"""A folder with a module of functions, which is the working directory."""
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -58,14 +57,10 @@ def accepting_schema(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A working directory with the module `sums`; modules that are imported of it are forgotten at the end."""
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with the module `sums`."""
     (tmp_path / "sums.py").write_text(SUMS, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delenv("PRAVAL_TOOLS_CONFIG", raising=False)
-    before = set(sys.modules)
-    yield tmp_path
-    for name in set(sys.modules) - before:
-        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")) or name == "src" or name.startswith("src."):
-            del sys.modules[name]
+    return tmp_path
