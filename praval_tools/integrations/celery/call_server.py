@@ -20,6 +20,7 @@ from praval_tools.names import OPERATOR
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.registry.worker import run_function
 from praval_tools.tools.context import ToolContext
+from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.function_address import get_function_address
 from praval_tools.tools.implementation import ToolImplementation
 from praval_tools.tools.reports import LogLevel
@@ -68,13 +69,22 @@ class CallServer:
         try:
             request = self._sealer.open(call_id, claimed.request, WorkerRequest)
         except AlteredError as error:
-            answer = WorkerAnswer(refusal=f"the request cannot be used, {error}.")
+            tool, answer = "", WorkerAnswer(refusal=f"the request cannot be used, {error}.")
         else:
-            answer = self._answer(request, claimed.revision)
-        sealed = self._sealer.seal(call_id, answer)
+            tool, answer = request.call.function.tool, self._answer(request, claimed.revision)
+        sealed = self._seal(call_id, tool, answer)
         if not self._try_until_stored(lambda: self._table.end(call_id, claimed.attempt, sealed)):
             return "too late"
         return "refused" if answer.ended is None else "ended"
+
+    def _seal(self, call_id: str, tool: str, answer: WorkerAnswer) -> bytes:
+        """Return a sealed answer, or why it cannot be written; what the tool put into it has no rights."""
+        with activate_tool_frame(tool):
+            try:
+                return self._sealer.seal(call_id, answer)
+            except (TypeError, ValueError) as error:
+                described = describe_remote_error(tool, ValueError(f"The answer cannot be sent: {error}."))
+                return self._sealer.seal(call_id, WorkerAnswer(FunctionEnded(0, error=described)))
 
     def _try_until_stored(self, store: Callable[[], bool]) -> bool:
         """Store an answer, also where the database is away for some seconds: the function ran."""

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 import msgspec
 from cryptography.fernet import Fernet, InvalidToken
 
-from praval_tools.schema.encode import to_json_bytes
+from praval_tools.execution.engines.messages import read_message, write_message
 
 _DOMAIN: Final = b"praval-tools/w/1"
 _END: Final = b"\n"
@@ -39,8 +39,14 @@ class Sealer:
         self._fernet = Fernet(base64.urlsafe_b64encode(derived))
 
     def seal(self, call_id: str, message: msgspec.Struct) -> bytes:
-        """Return *message*, sealed for one call."""
-        return self._fernet.encrypt(_get_label(call_id, type(message)) + to_json_bytes(message))
+        """
+        Return *message*, sealed for one call.
+
+        Raises:
+            TypeError: Something in it is not JSON.
+            ValueError: As `write_message` says.
+        """
+        return self._fernet.encrypt(_get_label(call_id, type(message)) + write_message(message))
 
     def open(self, call_id: str, data: bytes, kind: type[T]) -> T:
         """
@@ -54,10 +60,10 @@ class Sealer:
             text = self._fernet.decrypt(data)
             if not text.startswith(label):
                 raise AlteredError("it is of another call")
-            return msgspec.json.decode(text[len(label) :], type=kind)
+            return read_message(text[len(label) :], msgspec.json.Decoder(kind))
         except InvalidToken:
             raise AlteredError("it was not written with the key of this store") from None
-        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise AlteredError(f"it is of another version of praval-tools: {error}") from error
 
 

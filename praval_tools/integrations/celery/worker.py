@@ -17,8 +17,10 @@ from typing import Final, Literal, Protocol
 import msgspec
 from celery import Celery, Task
 from celery.worker.consumer import Consumer
+from celery.worker.control import Panel
 from celery.worker.request import Request
 from kombu import Queue
+from kombu.transport import TRANSPORT_ALIASES
 
 from praval_tools.errors import JournalError, ToolUsageError
 from praval_tools.execution.engines.selection import SERVED_OWNERS
@@ -37,6 +39,9 @@ _CLEAN_LOOKS: Final = 7_200
 """At every how many looks old calls are deleted."""
 _KEEP_SECONDS: Final = 86_400.0
 """How long a call that its caller left behind is kept."""
+
+_REDIS_TRANSPORT: Final = "praval_tools.integrations.celery.redis_messages:MessageTransport"
+"""Imported where Redis is the broker."""
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -131,7 +136,7 @@ class CallConsumer(Consumer):  # type: ignore[misc]  # Celery has no types
 
         def handle_or_reject(message: BrokerMessage) -> None:
             try:
-                check_message(message)
+                message.headers = read_headers(message)
             except Exception as error:  # isolation: nothing that a message holds may end a worker
                 _logger.error("A message that cannot be read was thrown away (%s).", type(error).__name__)
                 message.reject()
@@ -165,17 +170,19 @@ class NoKeywords(msgspec.Struct, forbid_unknown_fields=True):
     """The keywords of a task: none."""
 
 
-def check_message(message: BrokerMessage) -> None:
+def read_headers(message: BrokerMessage) -> dict[str, object]:
     """
-    Refuse a message that is not as `Broker.send` writes it: what else it may hold, Celery believes.
+    Return the headers of a message for Celery, made anew of what was checked: it believes whatever they hold.
 
     Raises:
-        ValueError: It is not.
+        ValueError: The message is not as `Broker.send` writes it.
     """
     headers = msgspec.convert(message.headers, SentHeaders)
     (call_id,), _, _ = msgspec.convert(message.payload, tuple[tuple[str], NoKeywords, SentOptions])
     if call_id != headers.id:
         raise ValueError("it names two calls")
+    known = {"lang": "py", "root_id": call_id, "retries": 0, "argsrepr": "", "kwargsrepr": ""}
+    return {**known, **msgspec.structs.asdict(headers)}
 
 
 def build_request_class(heartbeat: Heartbeat) -> type[Request]:
@@ -227,6 +234,9 @@ def serve_worker(registry: ToolRegistry, owners: Sequence[str | None], concurren
         task_queues=[Queue(name, routing_key=name) for name in queues], task_create_missing_queues=False,
         task_default_queue=queues[0], worker_consumer=CallConsumer,
     )  # fmt: skip
+    _limit_commands()
+    if broker.startswith("redis"):
+        TRANSPORT_ALIASES.update(dict.fromkeys(("redis", "rediss"), _REDIS_TRANSPORT))
     SERVED_OWNERS.update(owners)
     worker = app.Worker(
         hostname=f"praval-tools-{os.getpid()}@%h", concurrency=concurrency, pool="prefork", loglevel="INFO",
@@ -238,6 +248,12 @@ def serve_worker(registry: ToolRegistry, owners: Sequence[str | None], concurren
     finally:
         heartbeat.stop()
     return int(worker.exitcode or 0)
+
+
+def _limit_commands() -> None:
+    """Have the worker obey no command that comes by the broker, such as to shut down, but those that callers send."""
+    for name in Panel.data.keys() - {"revoke"}:
+        del Panel.data[name]
 
 
 def _add_tasks(app: Celery, server: CallServer, heartbeat: Heartbeat) -> None:

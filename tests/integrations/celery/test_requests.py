@@ -43,6 +43,12 @@ FORGED_HEADERS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """Headers that nobody of ours writes."""
 
+OTHER_HEADERS = (
+    "shadow", "stamped_headers", "stamps", "ignore_result", "replaced_task_nesting", "retries", "root_id", "parent_id",
+    "argsrepr", "kwargsrepr", "origin", "group_index", "delivery_info", "reply_to", "compression", "method",
+)  # fmt: skip
+"""Headers that Celery reads besides those that are checked."""
+
 
 @pytest.fixture(scope="module", params=[("redis", "sqlite"), ("rabbitmq", "postgres")], ids="-".join)
 def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
@@ -71,6 +77,13 @@ class TestForgedMessages:
     def test_with_headers_of_all_kinds(self, served: Place, kind: str) -> None:
         """So are these."""
         self.check(served, b'[["nobody"], {}, {}]', "application/json", FORGED_HEADERS[kind])
+
+    @pytest.mark.parametrize("name", OTHER_HEADERS)
+    def test_with_other_headers_that_celery_reads(self, served: Place, name: str) -> None:
+        """Broken promise: one of them ended the worker, another one kept it from taking more calls."""
+        for value in (-1, "x", ["x"], {"x": "y"}):
+            headers = {"task": RUN_ONCE, "id": "nobody", "lang": "py", name: value}
+            self.check(served, b'[["nobody"], {}, {}]', "application/json", headers)
 
 
 class TestRequests:
@@ -155,6 +168,11 @@ class TestSealer:
         ):  # fmt: skip
             with pytest.raises(AlteredError):
                 opener.open(call_id, data, kind)
+
+    def test_seals_half_of_a_surrogate_pair(self) -> None:
+        """UTF-8 cannot carry it, but models send it, and files have such names."""
+        sealer, answer = Sealer(b"k" * 32), WorkerAnswer(refusal="caf\udce9")
+        assert answer == sealer.open("a", sealer.seal("a", answer), WorkerAnswer)
 
 
 class TestMissingParts:
