@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -10,8 +12,10 @@ from praval_tools.access.records import Principal
 from praval_tools.errors import ToolArgumentsError, ToolDefinitionError, ToolUsageError
 from praval_tools.execution.approvals import write_exactly
 from praval_tools.execution.context import FrameScope, activate_caller
+from praval_tools.execution.edited_arguments import find_edit_problem
 from praval_tools.execution.pipeline import bind_arguments
 from praval_tools.execution.policies import ask_policies, render_for_review
+from praval_tools.execution.results import build_refused_result
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.redaction.redactor import MARKER_PATTERN
 from praval_tools.names import OPERATOR, get_name, shorten_repr
@@ -22,6 +26,7 @@ from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.compiled import Arguments
 from praval_tools.tools.decision import Allow, ApprovalAnswer, ApprovalRequest, Decision, Deny
 from praval_tools.tools.frames import get_current_actor
+from praval_tools.tools.implementation import BoundArguments
 from praval_tools.tools.tool import AnyTool
 
 
@@ -95,25 +100,41 @@ def asks_for_approval(toolset: Toolset, name: str, arguments: object = None) -> 
         arguments: Those of the call; None: tell whether any call may wait.
     """
     runtime, principal = get_executor(toolset).runtime, toolset.principal
-    state = runtime.access_store.get_fresh_state()
-    record = state.find_tool_record(state.resolve_tool_name(name))
-    if record is None or runtime.approvals.handler is not None:
+    tool = _find_tool(runtime, name)
+    if tool is None or runtime.approvals.handler is not None:
         return False
-    tool, policies = record.tool, state.policies
+    policies = runtime.access_store.get_fresh_state().policies
     if tool.metadata.requires_approval or not policies or arguments is None:
         return tool.metadata.requires_approval or bool(policies)
-    shown = _render_arguments(runtime, principal, tool, arguments)
-    return shown is not None and ask_policies(runtime.registry, policies, principal, tool, shown).approval is not None
+    read = _read_arguments(runtime, principal, tool, arguments)
+    if read is None:
+        return False
+    return ask_policies(runtime.registry, policies, principal, tool, read.shown).approval is not None
 
 
-def _render_arguments(runtime: Runtime, principal: Principal, tool: AnyTool, arguments: object) -> Arguments | None:
-    """Return what an approver is shown of a call's arguments; None where the call is refused for them."""
+def _find_tool(runtime: Runtime, name: str) -> AnyTool | None:
+    """Return the tool that a model calls by this name."""
+    state = runtime.access_store.get_fresh_state()
+    record = state.find_tool_record(state.resolve_tool_name(name))
+    return None if record is None else record.tool
+
+
+class _ReadArguments(NamedTuple):
+    """Arguments of a call: as the tool gets them, and as an approver is shown them."""
+
+    bound: BoundArguments
+    shown: Arguments
+
+
+def _read_arguments(runtime: Runtime, principal: Principal, tool: AnyTool, arguments: object) -> _ReadArguments | None:
+    """Return how a call's arguments are read; None where the call is refused for them, which says what does not fit."""
     try:
         with activate_caller(FrameScope(runtime.registry, principal, principal.agent)):
-            shown = render_for_review(tool, bind_arguments(runtime, tool, arguments), principal.agent)
-    except (ToolArgumentsError, ToolDefinitionError):  # the call itself says what does not fit
+            bound = bind_arguments(runtime, tool, arguments)
+            shown = render_for_review(tool, bound, principal.agent)
+    except (ToolArgumentsError, ToolDefinitionError):
         return None
-    return None if isinstance(shown, Decision) else shown
+    return None if isinstance(shown, Decision) else _ReadArguments(bound, shown)
 
 
 async def execute_approved(
@@ -139,7 +160,10 @@ async def execute_approved(
     waiting = list_waiting(registry)
     if (request := find_unneeded_request(registry, toolset, call)) is not None:
         end_request(registry, request, is_repeated=edited is None)
-        call = call if edited is None else replace(call, arguments=edited)
+        if edited is not None:
+            call = replace(call, arguments=edited)
+            if (refused := refuse_changed_edit(toolset, call)) is not None:
+                return refused
     result = await toolset.aexecute(call, deps=deps)
     answer = Allow(edited, by=framework, reason=f"a person approved it in {framework}")
     while result.outcome is Outcome.APPROVAL_REQUIRED and answer_request(registry, result, waiting, answer):
@@ -161,13 +185,29 @@ def find_unneeded_request(registry: ToolRegistry, toolset: Toolset, call: ToolCa
     if not requests or asks_for_approval(toolset, call.name, call.arguments) or get_current_actor() != OPERATOR:
         return None
     runtime, principal = get_executor(toolset).runtime, toolset.principal
-    state = runtime.access_store.get_fresh_state()
-    record = state.find_tool_record(state.resolve_tool_name(call.name))
-    shown = None if record is None else _render_arguments(runtime, principal, record.tool, call.arguments)
-    if record is None or shown is None:
+    tool = _find_tool(runtime, call.name)
+    read = None if tool is None else _read_arguments(runtime, principal, tool, call.arguments)
+    if tool is None or read is None:
         return None
-    name = record.tool.name
-    return next((request for request in requests if request.tool == name and _is_shown_by(request, shown)), None)
+    ours = (request for request in requests if request.tool == tool.name and _is_shown_by(request, read.shown))
+    return next(ours, None)
+
+
+def refuse_changed_edit(toolset: Toolset, call: ToolCall) -> ToolResult | None:
+    """Return the recorded refusal of a call whose arguments a person wrote, and a class would change; else None."""
+    executor, principal = get_executor(toolset), toolset.principal
+    runtime = executor.runtime
+    tool = _find_tool(runtime, call.name)
+    read = None if tool is None else _read_arguments(runtime, principal, tool, call.arguments)
+    if tool is None or read is None:
+        return None
+    with activate_caller(FrameScope(runtime.registry, principal, principal.agent)):
+        bind = partial(bind_arguments, runtime, tool)
+        problem = find_edit_problem(tool.implementation, read.shown, read.bound, bind)
+    if problem is None:
+        return None
+    decision = Decision(False, "forbidden", "policy", principal.agent, tool.name, problem, "Make the call again.")
+    return executor.run_pipeline(call, principal, build_refused_result(runtime, call, principal, decision, read.bound))
 
 
 def _is_shown_by(request: ApprovalRequest, arguments: Arguments) -> bool:

@@ -37,6 +37,7 @@ from praval_tools.integrations.framework_calls import (
     find_unneeded_request,
     list_waiting,
     make_call_id,
+    refuse_changed_edit,
 )
 from praval_tools.integrations.langchain_imports import import_tools
 from praval_tools.names import OPERATOR, has_type
@@ -309,7 +310,12 @@ class _Caller:
         end_request(self.registry, request, is_repeated=isinstance(answer, Allow) and answer.arguments is None)
         if isinstance(answer, Deny):
             raise ToolException(f"The approval of tool {call.name!r} was denied: {answer.reason}.")
-        return call if answer.arguments is None else ToolCall(self.call_id, call.name, answer.arguments)
+        if answer.arguments is None:
+            return call
+        call = ToolCall(self.call_id, call.name, answer.arguments)
+        if (refused := refuse_changed_edit(self.toolset, call)) is not None:
+            raise ToolException(refused.for_model())
+        return call
 
     def _ask(self, call: ToolCall, result: ToolResult, waiting: set[str] | None) -> bool:
         """
@@ -433,7 +439,7 @@ def _describe_request(
         "type": "tool_approval",
         "tool_call_id": str(call.tool_call_id).rpartition("/")[2],
         "name": call.name,
-        "args": call.arguments,
+        "args": call.arguments if request is None else request.arguments,  # what the tool gets
         "description": f"Agent {agent!r} calls {call.name!r}, which needs an approval: {reason}",
         "agent": agent,
         "approval_id": None if request is None else request.id,

@@ -6,9 +6,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
+from changing_classes import Mail
 from clocks import HandClock
 from framework_contract import Framework, ModelCall, Outcome, Script, script
 
@@ -57,13 +59,20 @@ def pause(framework: Framework, registry: ToolRegistry, model: Script) -> Callab
 Pause = Callable[[], tuple[object, Outcome]]
 
 
+SHOWN_DEFAULTS = {"langchain": {"amount": 10}}
+"""LangGraph shows what the tool gets; the others show the call of their own model."""
+
+
 class TestApproval:
-    def test_is_asked_for_the_call(self, registry: ToolRegistry, paid: list[tuple[str, int]], pause: Pause) -> None:
+    def test_is_asked_for_the_call(
+        self, framework: Framework, registry: ToolRegistry, paid: list[tuple[str, int]], pause: Pause
+    ) -> None:
         """The run waits, says for what, and so does the registry; nothing was paid."""
         _, outcome = pause()
 
         assert outcome.text is None and [] == paid
-        assert [("pay", {"to": "bob"})] == [(call.name, call.arguments) for call in outcome.waiting]
+        shown = {"to": "bob", **SHOWN_DEFAULTS.get(framework.name, {})}
+        assert [("pay", shown)] == [(call.name, call.arguments) for call in outcome.waiting]
         (request,) = registry.approvals.pending()
         assert ("clerk", "pay", {"to": "bob", "amount": 10}) == (request.agent, request.tool, request.arguments)
 
@@ -168,7 +177,8 @@ class TestApproval:
         again = asyncio.run(framework.resume(agent, waiting, {"call_0": True}))
 
         assert [("bob", 10)] == paid
-        assert [{"to": "mallory"}] == [call.arguments for call in again.waiting]
+        shown = {"to": "mallory", **SHOWN_DEFAULTS.get(framework.name, {})}
+        assert [shown] == [call.arguments for call in again.waiting]
 
     def test_of_one_agent_is_not_anothers(
         self, framework: Framework, registry: ToolRegistry, model: Script, paid: list[tuple[str, int]], pause: Pause
@@ -364,6 +374,24 @@ class TestExecuteApproved:
         assert "ok" == self.approve(registry, edited={"to": "eve"}).outcome
         assert ["eve"] == [name for name, _ in paid]
         assert [] == registry.approvals.pending()
+
+    def test_a_class_that_changes_what_was_written_is_refused_then_too(self) -> None:
+        """Broken promise: where the approval was lifted meanwhile, the tool got what a person had taken out."""
+        registry, done = ToolRegistry(journal="memory"), list[dict[str, str]]()
+
+        @registry.tool("pay", owned_by="clerk", requires_approval=True)
+        def pay(mail: Mail) -> None:
+            """Pay somebody."""
+            done.append(mail.headers)
+
+        call = ToolCall("c1", "pay", {"mail": {"headers": {"to": "bob"}}})
+        registry.toolset("clerk").execute(call)
+        registry.configure("pay", requires_approval=False)
+
+        approve = partial(execute_approved, registry, registry.toolset("clerk"), call, "a framework")
+        result = asyncio.run(approve(edited={"mail": {"headers": {"to": "eve"}}}))
+        assert ("forbidden", []) == (result.outcome, done)
+        assert "ok" == asyncio.run(approve(edited={"mail": {"headers": {"to": "eve", "bcc": "ann"}}})).outcome
 
     @pytest.mark.parametrize("edited", [None, {"to": "eve"}])
     def test_deps_reach_the_approved_call(self, edited: dict[str, object] | None) -> None:

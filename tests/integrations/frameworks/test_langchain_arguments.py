@@ -1,0 +1,390 @@
+# Tests of: integrations/langchain_arguments
+"""Arguments of LangChain's tools are judged and hidden as those of the registry's own tools."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from functools import partial
+from typing import Annotated, Any
+
+import pytest
+
+pytest.importorskip("langchain")
+
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool, StructuredTool, Tool, ToolException
+from pydantic import AliasChoices, AliasPath, BaseModel, Field, field_validator, model_validator
+
+from praval_tools import Allow, Secret, ToolCall, ToolDefinitionError, ToolRegistry
+from praval_tools.integrations.langchain import import_tools
+
+PAYMENT = {
+    "type": "object",
+    "properties": {"to": {"type": "string"}, "amount": {"type": "integer"}, "words": {"type": "string"}},
+    "required": ["to"],
+}
+WORDS = "seven-green-bottles"
+
+
+def pay(to: str, amount: int = 10, words: str = "") -> str:
+    """Pay."""
+    return f"{amount} to {to}"
+
+
+async def pay_later(to: str, amount: int = 1000, words: Annotated[str, Secret()] = WORDS) -> str:
+    """Pay later."""
+    return f"{amount} to {to} by {words}"
+
+
+@pytest.fixture
+def registry() -> Iterator[ToolRegistry]:
+    """A registry with a journal, in which approvers say yes."""
+    with ToolRegistry(journal="memory") as registry:
+        registry.set_approval_handler(lambda request: Allow())
+        yield registry
+
+
+def judge(registry: ToolRegistry, tool: BaseTool, **arguments: Any) -> tuple[dict[str, Any], Any]:
+    """Return what an approver of a call is shown, and what it gives."""
+    shown = list[dict[str, Any]]()
+    import_tools(registry, [tool], owned_by="bob")
+    registry.configure(tool.name, requires_approval=True)
+    registry.set_approval_handler(lambda request: shown.append(dict(request.arguments)) or Allow())
+    result = asyncio.run(registry.aexecute(ToolCall("1", tool.name, arguments, "bob")))
+    (arguments_shown,) = shown
+    return arguments_shown, result.result
+
+
+def record(registry: ToolRegistry, tool: BaseTool, **arguments: Any) -> str:
+    """Return what is recorded of a call."""
+    import_tools(registry, [tool], owned_by="bob")
+    with registry.run("1") as run:
+        asyncio.run(registry.aexecute(ToolCall("1", tool.name, arguments, "bob")))
+        (recorded,) = run.calls
+    return f"{recorded.arguments} {recorded.result}"
+
+
+class TestToolsOfTwoFunctions:
+    def test_are_judged_by_the_one_that_runs(self, registry: ToolRegistry) -> None:
+        """Broken promise: approvers were shown the default of the other function."""
+        both = StructuredTool.from_function(pay, pay_later, name="pay", args_schema=PAYMENT)
+
+        assert ({"to": "ann", "amount": 1000, "words": WORDS}, f"1000 to ann by {WORDS}") == judge(
+            registry, both, to="ann"
+        )
+
+    @pytest.mark.parametrize("arguments", [{}, {"words": "nine-red-bottles"}])
+    def test_hide_what_the_one_that_runs_marks(self, registry: ToolRegistry, arguments: dict[str, Any]) -> None:
+        """Broken promise: what is marked as secret is in no record. The marks of the other function counted."""
+        both = StructuredTool.from_function(pay, pay_later, name="pay", args_schema=PAYMENT)
+
+        assert "bottles" not in record(registry, both, to="ann", **arguments)
+
+
+class To(BaseModel):
+    to: str
+
+
+class Login(BaseModel):
+    to: str
+    words: str
+
+
+class Payment(BaseTool):
+    name: str = "pay"
+    description: str = "Pay."
+    args_schema: Any = To
+
+    def _run(self, to: str, amount: int = 1000, run_manager: Any = None) -> str:
+        return f"{amount} to {to}"
+
+
+def pay_much(to: str, amount: int = 1000, config: RunnableConfig | None = None) -> str:
+    """Pay."""
+    return f"{amount} to {to}"
+
+
+def log_in(to: str, words: Annotated[str, Secret()] = "") -> str:
+    """Log in."""
+    return f"{words} at {to}"
+
+
+class TestFunctionsWithAClass:
+    @pytest.mark.parametrize(
+        "tool",
+        [
+            StructuredTool.from_function(pay_much, name="pay", args_schema=To),
+            StructuredTool.from_function(coroutine=pay_later, name="pay", args_schema=To),
+            Payment(),
+        ],
+        ids=["function", "coroutine", "class"],
+    )
+    def test_are_judged_by_their_own_defaults(self, registry: ToolRegistry, tool: BaseTool) -> None:
+        """Broken promise: nobody was shown the default of a parameter that the class of the arguments lacks."""
+        shown, result = judge(registry, tool, to="ann")
+
+        assert ("ann", 1000) == (shown["to"], shown["amount"])
+        assert result.startswith("1000 to ann")
+
+    def test_are_judged_by_the_defaults_of_the_class_before_theirs(self, registry: ToolRegistry) -> None:
+        """LangChain passes the default of the class on."""
+
+        class Arguments(BaseModel):
+            to: str
+            amount: int = 7
+
+        tool = StructuredTool.from_function(pay_much, name="pay", args_schema=Arguments)
+
+        assert ({"to": "ann", "amount": 7}, "7 to ann") == judge(registry, tool, to="ann")
+
+    def test_hide_what_they_mark_themselves(self, registry: ToolRegistry) -> None:
+        """Broken promise: what a function marks is in no record. Beside a class its marks were not read."""
+        tool = StructuredTool.from_function(log_in, name="log_in", args_schema=Login)
+
+        assert "bottles" not in record(registry, tool, to="ann", words=WORDS)
+
+    def test_take_defaults_that_do_not_fit_their_hints(self, registry: ToolRegistry) -> None:
+        """LangChain does not check a default."""
+
+        def note(to: str, amount: int = None) -> str:  # type: ignore[assignment]
+            """Note."""
+            return f"{amount} to {to}"
+
+        assert "None to ann" == judge(registry, StructuredTool.from_function(note), to="ann")[1]
+
+    def test_may_not_make_defaults_at_each_call(self, registry: ToolRegistry) -> None:
+        """What is made after a call was judged, nobody can judge."""
+
+        class Arguments(BaseModel):
+            to: str
+            amount: int = Field(default_factory=lambda: 1000)
+            words: list[str] = Field(default_factory=list)
+
+        tool = StructuredTool.from_function(pay, args_schema=Arguments)
+
+        with pytest.raises(ToolDefinitionError, match="'amount' is made anew for each call") as caught:
+            import_tools(registry, [tool])
+        assert "words" not in str(caught.value)
+
+
+class TestMarksOfSchemas:
+    def test_of_a_class_hide_what_they_mark(self, registry: ToolRegistry) -> None:
+        """Broken promise: `writeOnly` of a class counts. LangChain's copy of the class does not have it."""
+
+        class Arguments(BaseModel):
+            to: str
+            words: str = Field(json_schema_extra={"writeOnly": True})
+
+        tool = StructuredTool.from_function(
+            lambda to, words: words, name="log_in", description="Log in.", args_schema=Arguments
+        )
+
+        assert "bottles" not in record(registry, tool, to="ann", words=WORDS)
+
+
+class Order(BaseModel):
+    limit: int = Field(1000, validation_alias=AliasChoices("limit", AliasPath("tags", 0)))
+    tags: list[int] = []
+    words: Annotated[str, Secret()] = WORDS
+
+
+class Orders(BaseModel):
+    order: Order = Order()
+    others: list[Order] = []
+
+    @field_validator("order")
+    @classmethod
+    def _refuse_thirteen(cls, order: Order) -> Order:
+        if order.limit == 13:
+            raise ValueError("bad luck")
+        return order
+
+
+def buy(order: Order, others: list[Order]) -> str:
+    """Buy."""
+    return f"{order.limit} {[other.limit for other in others]} {order.words}"
+
+
+async def buy_later(order: Order, others: list[Order]) -> str:
+    """Buy later."""
+    return buy(order, others)
+
+
+class Buy(BaseTool):
+    name: str = "buy"
+    description: str = "Buy."
+    args_schema: Any = Orders
+
+    def _run(self, order: Order, others: list[Order], run_manager: Any = None) -> str:
+        return buy(order, others)
+
+
+BUYING = [
+    StructuredTool.from_function(buy, args_schema=Orders),
+    StructuredTool.from_function(coroutine=buy_later, name="buy", args_schema=Orders),
+    Buy(),
+]
+
+
+@pytest.mark.parametrize("tool", BUYING, ids=["function", "coroutine", "class"])
+class TestClassesInside:
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            {"order": {"limit": 5000}},
+            {"order": {}},
+            {"order": {"tags": [5000]}},
+            {},
+            {"order": {"limit": 1}, "others": [{"tags": [5000]}]},
+        ],
+    )
+    def test_are_bounded_as_the_tool_gets_them(
+        self, registry: ToolRegistry, tool: BaseTool, arguments: dict[str, Any]
+    ) -> None:
+        """Broken promise: bounds see what the tool gets. Defaults and aliases of classes inside were not read."""
+        limited = {"properties": {"limit": {"maximum": 10}}}
+        import_tools(registry, [tool])
+        registry.grant("buy", "bob", where={"order": limited, "others": {"items": limited}})
+
+        result = asyncio.run(registry.aexecute(ToolCall("1", "buy", arguments, "bob")))
+        allowed = asyncio.run(registry.aexecute(ToolCall("2", "buy", {"order": {"limit": 7}}, "bob")))
+
+        assert ("forbidden", "ok") == (result.outcome.value, allowed.outcome.value)
+
+    def test_are_shown_as_the_tool_gets_them(self, registry: ToolRegistry, tool: BaseTool) -> None:
+        """Broken promise: approvers are shown what the tool gets. Defaults of classes inside were left out."""
+        shown, result = judge(registry, tool, others=[{"tags": [3]}])
+
+        assert 1000 == shown["order"]["limit"] and [3] == [other["limit"] for other in shown["others"]]
+        assert result.startswith("1000 [3]")
+
+    @pytest.mark.parametrize("order", [{}, {"words": "nine-red-bottles"}])
+    def test_hide_what_they_mark(self, registry: ToolRegistry, tool: BaseTool, order: dict[str, Any]) -> None:
+        """Broken promise: what a class inside marks is in no record, also where it is its default."""
+        assert "bottles" not in record(registry, tool, order=order)
+
+    def test_are_checked_by_the_class_around_them(self, registry: ToolRegistry, tool: BaseTool) -> None:
+        """Its own validators run as before."""
+        import_tools(registry, [tool], owned_by="bob")
+        call = ToolCall("1", "buy", {"order": {"limit": 13}}, "bob")
+
+        assert "bad luck" in asyncio.run(registry.aexecute(call)).for_model()
+
+
+class Doubled(BaseModel):
+    amount: int
+
+    @model_validator(mode="after")
+    def _double(self) -> Doubled:
+        self.amount *= 2
+        return self
+
+
+class Doubling(BaseModel):
+    doubled: Doubled
+
+
+class TestReadValues:
+    def test_are_what_the_tool_gets(self, registry: ToolRegistry) -> None:
+        """Validators of classes inside run before the call is judged, and not again."""
+        tool = StructuredTool.from_function(
+            lambda doubled: doubled.amount, name="double", description="Double.", args_schema=Doubling
+        )
+
+        assert ({"doubled": {"amount": 6}}, 6) == judge(registry, tool, doubled={"amount": 3})
+
+    def test_of_a_tool_that_handles_its_errors(self, registry: ToolRegistry) -> None:
+        """What LangChain handles is an error of the tool with its text."""
+
+        def fail(doubled: Doubled) -> str:
+            raise ToolException("failed")
+
+        tool = StructuredTool.from_function(
+            fail, description="Fail.", args_schema=Doubling, handle_tool_error="Try again."
+        )
+        import_tools(registry, [tool], owned_by="bob")
+        result = registry.execute(ToolCall("1", "fail", {"doubled": {"amount": 3}}, "bob"))
+
+        assert ("tool_error", "ToolException: Try again.") == (result.outcome.value, result.for_model())
+
+    def test_need_a_field_for_each_default(self, registry: ToolRegistry) -> None:
+        """A default that the class lacks stands in no schema, where the registry reads hints."""
+
+        def double(doubled: Doubled, times: int = 2) -> int:
+            return doubled.amount * times
+
+        tool = StructuredTool.from_function(double, description="Double.", args_schema=Doubling)
+
+        with pytest.raises(ToolDefinitionError, match="lacks the function's parameter 'times'"):
+            import_tools(registry, [tool])
+
+    def test_of_pydantic_1_are_refused(self, registry: ToolRegistry) -> None:
+        """The registry does not read its classes, and LangChain would fill in their defaults unseen."""
+        v1 = pytest.importorskip("pydantic.v1")
+        inner = v1.create_model("Inner", amount=(int, 1000))
+        outer = v1.create_model("Outer", inner=(inner, ...))
+        tool = StructuredTool.from_function(lambda inner: "", name="pay", description="Pay.", args_schema=outer)
+
+        with pytest.raises(ToolDefinitionError, match="Pydantic 2"):
+            import_tools(registry, [tool])
+
+
+class Shout:
+    """An object that can be called."""
+
+    def __call__(self, text: str, times: int = 2) -> str:
+        return text.upper() * times
+
+
+def shout(text: str, times: int = 1) -> str:
+    """Shout."""
+    return text.upper() * times
+
+
+TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+
+
+class TestFunctionsOfOtherKinds:
+    def test_of_one_input(self, registry: ToolRegistry) -> None:
+        """Broken promise: a `Tool` without a class of arguments was always refused, for LangChain's own `config`."""
+        tool = Tool(name="shout", description="Shout.", func=shout)
+
+        assert ({"tool_input": "a", "times": 1}, "A") == judge(registry, tool, tool_input="a")
+
+    def test_of_one_input_that_is_marked(self, registry: ToolRegistry) -> None:
+        """What the function marks is hidden, whatever LangChain calls it."""
+
+        def log_in(words: Annotated[str, Secret()]) -> str:
+            return words
+
+        assert "bottles" not in record(registry, Tool(name="log_in", description="L.", func=log_in), tool_input=WORDS)
+
+    @pytest.mark.parametrize("function", [partial(shout, times=2), Shout()])
+    def test_are_taken(self, registry: ToolRegistry, function: Any) -> None:
+        """Broken promise: what is wrong with a tool is a `ToolDefinitionError`; partials and objects work."""
+        tool = StructuredTool.from_function(function, name="shout", description="Shout.", args_schema=TEXT)
+
+        assert "AA" == judge(registry, tool, text="a")[1]
+
+    def test_show_what_they_bind_where_a_model_may_give_it(self, registry: ToolRegistry) -> None:
+        """A default is shown to who judges; what a model cannot give stays the function's own."""
+        schema = {**TEXT, "properties": {"text": {"type": "string"}, "times": {"type": "integer"}}}
+        tools = [
+            StructuredTool.from_function(partial(shout, times=2), name=name, description="S.", args_schema=arguments)
+            for name, arguments in (("open", schema), ("closed", TEXT))
+        ]
+
+        assert {"text": "a", "times": 2} == judge(registry, tools[0], text="a")[0]
+        assert {"text": "a"} == judge(registry, tools[1], text="a")[0]
+
+    def test_whose_hints_do_not_resolve(self, registry: ToolRegistry) -> None:
+        """Nobody could say what such a hint marks."""
+
+        def late(text: NotThere) -> str:  # type: ignore[name-defined]  # noqa: F821
+            return text
+
+        tool = StructuredTool.from_function(late, name="late", description="Late.", args_schema=TEXT)
+
+        with pytest.raises(ToolDefinitionError, match="'NotThere' is not defined"):
+            import_tools(registry, [tool])
