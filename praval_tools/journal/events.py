@@ -138,7 +138,8 @@ class AgentToolCall(_CallEventBase):
         fingerprint: Of the tool's definition.
         attempt: How often the function was started for this call, this time included.
         repairs: What was repaired in the arguments.
-        digest: Of the repaired arguments, by which a replay finds the call.
+        digest: The digest of the repaired arguments, by which a replay finds the call. It is made with the journal's
+            key if they hold secrets.
         given: The digest of the arguments as the caller passed them, where these differ.
         principal: What tells the caller from others of its agent and chain: the digest of its delegation; empty for an
             agent that acts for itself and for the operator; `none` for a call that names no agent.
@@ -231,7 +232,8 @@ class CallRefused(_CallEventBase):
         problems: What is wrong with the arguments.
         chain: The agents on whose behalf it called, the nearest first.
         parent_id: The call inside which this one was made.
-        digest: Of the arguments by which a replay finds the call.
+        digest: The digest of the arguments, by which a replay finds the call. It is made with the journal's key if
+            they hold secrets.
         given: The digest of the arguments as the caller passed them, where these differ.
         principal: What tells the caller from others of its agent and chain: the digest of its delegation; empty for an
             agent that acts for itself and for the operator; `none` for a call that names no agent.
@@ -326,7 +328,8 @@ class LoopBegan(EventBase):
         run_id: The run.
         agent: Whose tools they are.
         input: What the conversation begins with, redacted.
-        digest: Of the redacted input, by which a loop that is begun again is found.
+        digest: The digest of the input, by which a loop that is begun again is found. It is made with the journal's
+            key if the input holds secrets.
         masked: Something in it is secret, so that the loop cannot be continued from this event alone.
         model: The model's name.
         parent_id: The call from whose tool the loop was begun.
@@ -357,6 +360,8 @@ class ModelReplied(EventBase):
         step: Which request of the loop it answers, from 1.
         reply: Its text and the calls that it requests, redacted.
         masked: Arguments of its calls are secret: with calls that were not made yet, the model is called again.
+        digests: The digest of the arguments of each of its calls, where it is masked. It is made with the journal's
+            key if they hold secrets.
         latency_ms: Milliseconds from the request to the reply.
     """
 
@@ -368,6 +373,7 @@ class ModelReplied(EventBase):
     step: int
     reply: Any
     masked: bool = False
+    digests: tuple[str, ...] = ()
     latency_ms: float | None = field(default=None, validator=_check_milliseconds)
 
 

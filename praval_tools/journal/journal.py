@@ -30,13 +30,14 @@ from praval_tools.journal.replay import Recording, ReplayEntry
 from praval_tools.journal.stats import UsageStats
 from praval_tools.journal.storage.open_store import open_store
 from praval_tools.journal.storage.protocol import Item, Record, RecordFilters, RunInfo, Store
-from praval_tools.misuse import explain_misuse
+from praval_tools.misuse import explain_misuse_and_take_plain_texts
 from praval_tools.names import OPERATOR, shorten_repr, to_plain_text
 from praval_tools.schema.encode import encode
 from praval_tools.schema.spellings import read_marked_values
 from praval_tools.schema.type_handler import Unencodable
+from praval_tools.schema.written_secrets import read_written_secrets
 from praval_tools.tools.call import Outcome
-from praval_tools.tools.frames import get_current_actor, refuse_others_than_operator
+from praval_tools.tools.frames import activate_tool_frame, get_current_actor, refuse_others_than_operator
 
 
 class JournalEntry(msgspec.Struct, frozen=True):
@@ -168,7 +169,7 @@ def encode_value(_: str, value: object) -> EncodedResult:
         raise ToolUsageError(text) from error
 
 
-@explain_misuse
+@explain_misuse_and_take_plain_texts
 class Journal:
     """
     What a store holds, as events.
@@ -313,7 +314,7 @@ class Journal:
         }  # fmt: skip
         event: JournalEvent
         if rerun:
-            event, attempt = CallRerun(**head), None
+            event, attempt, value = CallRerun(**head), None, None
         else:
             outcome = Outcome.OK if error is None else Outcome.TOOL_ERROR
             value, union_members = encode_result(entry.tool, result) if error is None else (None, ())
@@ -324,7 +325,9 @@ class Journal:
             )  # fmt: skip
             attempt = max(1, entry.attempts + 1)
         plan = self._get_plan(entry.tool)
-        event, _ = plan.redact_event(event, plan.mark_secrets(read_marked_values(result), entry.secrets))
+        with activate_tool_frame(entry.tool):  # classes of the result have code of their own
+            marked_values = [*read_marked_values(result), *read_written_secrets(result, value)]
+        event, _ = plan.redact_event(event, plan.mark_secrets(marked_values, entry.secrets))
         record = build_record(event, attempt=attempt)
         (answer,) = self._store.append([Item((record,))])
         if answer.error is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
 
 import msgspec
@@ -17,9 +16,7 @@ from praval_tools.journal.events import EventType
 from praval_tools.journal.redaction.secret_search import NO_SECRETS, SecretMarkers
 from praval_tools.journal.storage.protocol import Record
 from praval_tools.names import shorten_repr
-from praval_tools.schema.json_values import to_canonical_json
 from praval_tools.tools.call import Outcome
-from praval_tools.tools.value_codec import pack_value
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -39,29 +36,6 @@ UNFINISHED_STATUSES: Final = ("doubt", "rerun")
 """The statuses of a call that an earlier process began, and of which no result is known."""
 NO_PRINCIPAL: Final = "none"
 """What is recorded for the principal of a call that names no agent."""
-_MAX_EXACT_INTEGER: Final = 2**53
-_ENCODER: Final = msgspec.json.Encoder(order="deterministic")
-
-
-def compute_digest(arguments: Any) -> str:
-    """Return the same digest for equal arguments, in any order of their keys, and for no others; 1.0 equals 1."""
-    try:
-        text = _ENCODER.encode(arguments)
-        if text.find(b".0") >= 0:  # `in` tries the text as a number first
-            text = _ENCODER.encode(_normalize_whole_floats(arguments))
-    except (TypeError, ValueError, OverflowError, RecursionError):  # values that are not JSON
-        text = to_canonical_json(pack_value(arguments)).encode("utf-8", "surrogatepass")
-    return blake2b(text, digest_size=16).hexdigest()
-
-
-def _normalize_whole_floats(value: Any) -> Any:
-    """Return JSON with numbers that are whole as integers."""
-    kind = type(value)
-    if kind is float:
-        return int(value) if value.is_integer() and abs(value) < _MAX_EXACT_INTEGER else value
-    if kind is dict:
-        return {key: _normalize_whole_floats(member) for key, member in value.items()}
-    return [_normalize_whole_floats(item) for item in value] if kind is list else value
 
 
 class ReplayQuery(msgspec.Struct, frozen=True, gc=False):

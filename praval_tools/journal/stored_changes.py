@@ -14,14 +14,17 @@ from praval_tools.access.permissions import Grant
 from praval_tools.access.state import (
     AccessState,
     find_pending_grants_ended_by,
+    find_tool_origin,
     get_block_key,
     get_disabling_key,
-    get_tool_origin,
+    is_declared_origin,
+    list_changed_sources,
     list_same_key_grants,
 )
 from praval_tools.journal.codec import from_json, to_json
 from praval_tools.journal.events import StoredAccessEvent
 from praval_tools.journal.storage.protocol import StateRow, StateView, Uses
+from praval_tools.names import OPERATOR, get_qualified_name, to_plain_text
 from praval_tools.schema.json_values import to_compact_json
 
 _GrantEndingEvent = events.GrantRevoked | events.ToolUnassigned | events.ToolUnregistered | events.AgentRetired
@@ -33,7 +36,7 @@ def build_stored_rows(
     """Return how *event*, which led from one state to the other, changes the rows and counts of the store."""
     if isinstance(event, events.ToolAssigned):
         grant = event.grant
-        row = StateRow("grant", grant.id, _get_tool_source(after, grant.tool), _to_json_with_snapshot(after, event))
+        row = StateRow("grant", grant.id, find_tool_origin(after, grant.tool), _to_json_with_snapshot(after, event))
         return [row], [Uses(grant.id, after.grants[grant.id].calls_left)] if grant.max_calls is not None else []
     if isinstance(event, _GrantEndingEvent):
         return _build_ending_rows(before, after, event)
@@ -46,11 +49,6 @@ def _to_json_with_snapshot(state: AccessState, event: events.ToolAssigned | even
     return to_json(event if record is None else replace(event, snapshot=take_snapshot(record)))
 
 
-def _get_tool_source(state: AccessState, tool: str) -> str:
-    record = state.find_tool_record(tool)
-    return "" if record is None else get_tool_origin(record.tool)
-
-
 def _build_ending_rows(
     before: AccessState, after: AccessState, event: _GrantEndingEvent
 ) -> tuple[list[StateRow], list[Uses]]:
@@ -60,11 +58,13 @@ def _build_ending_rows(
         if grant.max_calls is not None:
             uses.append(Uses(grant.id, None))
     if isinstance(event, events.ToolUnassigned):
+        if event.by != OPERATOR and is_declared_origin(find_tool_origin(before, event.tool)):
+            return rows, uses  # it counts for each tool of the name, and this one is not the operator's
         rows.append(StateRow("removed", to_compact_json([event.agent, event.tool]), "", to_json(event)))
     elif isinstance(event, events.AgentRetired):
         rows.append(StateRow("retired", event.agent, "", to_json(event)))
     elif isinstance(event, events.ToolUnregistered):
-        source = _get_tool_source(before, event.tool)
+        source = find_tool_origin(before, event.tool)
         rows += [StateRow(kind, event.tool, source, None) for kind in ("owner", "shared")]
     return rows, uses
 
@@ -95,7 +95,7 @@ def _iter_ended_grants(
         waiting += (*(before.child_grant_ids.get(grant_id) or ()), *before.list_narrowed_grants(grant_id))
         record = before.grants[grant_id]
         if record.stored and after.grants[grant_id].end_reason and not record.end_reason:
-            yield record.grant, _get_tool_source(before, record.grant.tool)
+            yield record.grant, find_tool_origin(before, record.grant.tool)
 
 
 def _iter_other_rows(before: AccessState, after: AccessState, event: StoredAccessEvent) -> Iterator[StateRow]:
@@ -109,17 +109,18 @@ def _iter_other_rows(before: AccessState, after: AccessState, event: StoredAcces
             body = to_json(replace(event, setter=setter)) if is_lifted else None  # who lifted it counts for its file
             yield StateRow("block", to_compact_json([event.agent, event.tool, setter]), "", body)
     elif isinstance(event, events.OwnershipTransferred):
-        yield StateRow("owner", event.tool, _get_tool_source(after, event.tool), to_json(event))
+        yield StateRow("owner", event.tool, find_tool_origin(after, event.tool), to_json(event))
     elif isinstance(event, events.ToolShared):
-        yield StateRow("shared", event.tool, _get_tool_source(after, event.tool), _to_json_with_snapshot(after, event))
+        yield StateRow("shared", event.tool, find_tool_origin(after, event.tool), _to_json_with_snapshot(after, event))
     elif isinstance(event, events.ToolUnshared):
-        yield StateRow("shared", event.tool, _get_tool_source(after, event.tool), to_json(event))
+        for source in list_changed_sources(before, event):
+            yield StateRow("shared", event.tool, source, to_json(event))
     elif isinstance(event, events.ToolDisabled | events.ToolEnabled):
         yield from _iter_disabling_rows(before, after, event)
     elif isinstance(event, events.ToolConfigured):
         changes = _to_portable_overrides(dict(after.tools[event.tool].overrides))
         body = to_json(replace(event, changes=changes))
-        yield StateRow("configured", event.tool, _get_tool_source(after, event.tool), body)
+        yield StateRow("configured", event.tool, find_tool_origin(after, event.tool), body)
 
 
 def _iter_disabling_rows(
@@ -209,4 +210,5 @@ def _to_portable_overrides(changes: Mapping[str, object]) -> dict[str, object]:
     kinds = changes.get("retry_on")
     if not isinstance(kinds, tuple):
         return dict(changes)
-    return {**changes, "retry_on": tuple(f"{kind.__module__}:{kind.__qualname__}" for kind in kinds)}
+    names = tuple(f"{to_plain_text(kind.__module__)}:{get_qualified_name(kind)}" for kind in kinds)
+    return {**changes, "retry_on": names}

@@ -18,6 +18,7 @@ from praval_tools.formats.openai_common import to_arguments_text
 from praval_tools.formats.openai_responses import is_search_call
 from praval_tools.formats.response_fields import get_first_candidate, get_items, get_member, get_text, to_plain_data
 from praval_tools.loop.values import ModelReply
+from praval_tools.names import get_class_name
 from praval_tools.registry.toolset import AnyBoundTool, Toolset
 from praval_tools.schema.json_values import replace_surrogates_in_json
 from praval_tools.tools.call import ToolCall
@@ -66,7 +67,7 @@ def wrap_reply_errors() -> Iterator[None]:
     except RecursionError:
         raise ModelError("what it sent is nested too deeply to be read.") from None
     except Exception as error:  # the seam to whatever a server sent; it is reported as one class
-        raise ModelError(f"what it sent is not a reply: {type(error).__name__}: {error}"[:300]) from error
+        raise ModelError(f"what it sent is not a reply: {get_class_name(type(error))}: {error}"[:300]) from error
 
 
 def _read_chat(raw: object, calls: list[ToolCall]) -> ModelReply:

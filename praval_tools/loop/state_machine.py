@@ -162,9 +162,10 @@ class LoopStateMachine:
                 msgspec.structs.replace(result, tool_call_id=call.tool_call_id)
                 for result, call in zip(results, reply.calls, strict=True)
             ]
-            self._messages += self._options.model_format.results(answers)
+            messages = self._options.model_format.results(answers)
+            self._messages += messages
             if self._model_log is not None:
-                self._model_log.add_results(reply.calls, results)
+                self._model_log.add_results(reply.calls, results, messages)
             ends = (result for result in results if result.success and result.name == self._options.answer_tool)
             answer = next(ends, None)
             if answer is not None:

@@ -23,7 +23,7 @@ from praval_tools.execution.fast_path import FastFunction, build_fast_function, 
 from praval_tools.execution.pipeline import coerce_arguments
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.redaction.redactor import RedactionPlan, Redactor
-from praval_tools.names import find_similar_names
+from praval_tools.names import find_similar_names, has_type, to_plain_text
 from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
 from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.schema.secret_marks import has_secret_schema
@@ -216,10 +216,11 @@ class CallPlans:
 
 
 def _list_argument_names(arguments: object) -> set[str]:
-    try:
-        return {name for name in parse_arguments(arguments) if isinstance(name, str)}
-    except MalformedArgumentsError:
-        return set()
+    with activate_tool_frame("arguments"):  # they may be of classes with code of their own
+        try:
+            return {to_plain_text(name) for name in parse_arguments(arguments) if has_type(name, str)}
+        except MalformedArgumentsError:
+            return set()
 
 
 def _raise_error(_: object, error: BaseException) -> None:

@@ -29,7 +29,7 @@ from praval_tools.journal.recorded_decisions import to_recorded_decision
 from praval_tools.journal.redaction.secret_search import NO_SECRETS, SecretMarkers
 from praval_tools.journal.replay import ReplayQuery
 from praval_tools.journal.storage.protocol import Record
-from praval_tools.names import shorten_repr
+from praval_tools.names import get_class_name, shorten_repr
 from praval_tools.runs.call_plans import CallPlan
 from praval_tools.runs.call_secrets import (
     find_arguments_error,
@@ -39,12 +39,14 @@ from praval_tools.runs.call_secrets import (
     find_marked_secrets,
     find_shown_secrets,
     hide_class_messages,
+    list_received_values,
 )
 from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
 from praval_tools.schema.json_values import is_utf8_encodable
 from praval_tools.tools.argument_spellings import read_marked_arguments
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import Allow, ApprovalAnswer, Decision
+from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.value_codec import is_plain_json
 
 _MAX_ID_BYTES: Final = 1_200
@@ -92,10 +94,11 @@ def parse_call_arguments(arguments: object) -> object:
     """Return *arguments*, parsed if they are JSON text."""
     if type(arguments) is dict:
         return arguments
-    try:
-        return parse_arguments(arguments)
-    except MalformedArgumentsError:
-        return arguments
+    with activate_tool_frame("arguments"):  # they may be of a class with code of its own
+        try:
+            return parse_arguments(arguments)
+        except MalformedArgumentsError:
+            return arguments
 
 
 class DecisionFields(msgspec.Struct, omit_defaults=True, gc=False):
@@ -226,7 +229,11 @@ class CallRecordBuilder(msgspec.Struct):
     def add_bound_secrets(self, run: RunTool) -> None:
         """Replace the secrets of what the tool is about to get, however it is spelled, in all later records."""
         plan, bound = self.plan.redaction_plan, run.bound_arguments
-        self.has_plain_arguments = not plan.has_secret_parameters and _is_plain(self, bound.arguments)
+        self.has_plain_arguments = (
+            not plan.has_secret_parameters
+            and _is_plain(self, bound.arguments)
+            and not read_marked_arguments(list_received_values(bound))
+        )
         if not self.has_plain_arguments:
             self.secrets = find_bound_secrets(plan, run.tool.implementation, bound, self.secrets)
 
@@ -395,7 +402,7 @@ def build_interruption_record(builder: CallRecordBuilder, run: RunTool, entered:
         return builder.build_record(CallRerun(**builder.build_common_fields(), by="praval_tools"))
     return builder.build_record(AgentToolResult(
         **builder.build_common_fields(), outcome=Outcome.CANCELLED,
-        error=f"The call was stopped by {type(error).__name__}.", error_type="cancelled", attempts=run.attempts,
+        error=f"The call was stopped by {get_class_name(type(error))}.", error_type="cancelled", attempts=run.attempts,
     ))  # fmt: skip
 
 

@@ -36,11 +36,15 @@ def find_bound_secrets(
         secrets: Those that are known.
     """
     secrets = plan.redact_arguments(bound.arguments, secrets)[1]
-    if not secrets and not plan.has_secret_parameters:
-        return secrets
-    received = {name: value for name, value in bound.values.items() if value is not bound.arguments.get(name, MISS)}
-    secrets = plan.redact_arguments(read_argument_spellings(implementation, received), secrets)[1]
+    received = list_received_values(bound)
+    if secrets or plan.has_secret_parameters:
+        secrets = plan.redact_arguments(read_argument_spellings(implementation, received), secrets)[1]
     return plan.mark_secrets(read_marked_arguments(received), secrets)
+
+
+def list_received_values(bound: BoundArguments) -> dict[str, object]:
+    """Return the arguments that the tool gets as other objects than those that were given."""
+    return {name: value for name, value in bound.values.items() if value is not bound.arguments.get(name, MISS)}
 
 
 def find_given_secrets(plan: RedactionPlan, arguments: object, secrets: SecretMarkers) -> SecretMarkers:

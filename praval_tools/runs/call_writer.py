@@ -14,8 +14,6 @@ from praval_tools.execution.effects import RunTool
 from praval_tools.execution.failures import get_error_type_name
 from praval_tools.execution.results import build_tool_error_result
 from praval_tools.execution.runtime import Runtime
-from praval_tools.journal.redaction.redactor import RedactionPlan
-from praval_tools.journal.redaction.secret_search import SecretMarkers
 from praval_tools.journal.replay import FINAL_OUTCOMES
 from praval_tools.journal.storage.protocol import INTENT, Answer, Item, Status
 from praval_tools.journal.stored_approvals import is_answer_used, use_answer
@@ -29,6 +27,7 @@ from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.schema.spellings import read_marked_values
 from praval_tools.schema.tables import take_apart_once
 from praval_tools.schema.union_members import NOT_READ_BACK
+from praval_tools.schema.written_secrets import read_written_secrets
 from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.return_values import copy_complete
 from praval_tools.tools.value_codec import is_plain_json
@@ -243,41 +242,44 @@ def _encode_value(
     write_state: CallWriteState, run: RunTool, result: ToolResult
 ) -> tuple[object, tuple[str, ...], ToolResult]:
     """Return the value of *result* as JSON, which members of unions wrote it, and the result with what was read."""
-    builder = write_state.builder
-    with take_apart_once():
-        result, builder.secrets = read_run_value(run, result, builder.plan.redaction_plan, builder.secrets)
-        return *encode_run_value(run, result.result), result
+    builder, marked_values = write_state.builder, list[object]()
+    try:
+        return write_run_value(run, result, marked_values)
+    finally:
+        if marked_values:
+            builder.secrets = builder.plan.redaction_plan.mark_secrets(marked_values, builder.secrets)
 
 
-def read_run_value(
-    run: RunTool, result: ToolResult, plan: RedactionPlan, secrets: SecretMarkers
-) -> tuple[ToolResult, SecretMarkers]:
+def write_run_value(
+    run: RunTool, result: ToolResult, marked_values: list[object]
+) -> tuple[object, tuple[str, ...], ToolResult]:
     """
-    Return the result of a call that ran with a copy of its value, whose iterators are read, and *secrets* with its own.
+    Return the value of a call that ran as JSON, what is needed to read it, and the result with what was read.
 
-    The caller gets what is recorded. Raises what the iterators raise.
-    """
-    if run.marked_values:
-        secrets = plan.mark_secrets(run.marked_values, secrets)
-    if get_plain_type(result.result) in SCALAR_TYPES:  # cannot run code of its own
-        return result, secrets
-    with activate_frame(make_frame(run.frame[SCOPE])):
-        value = copy_complete(result.result)
-        result = replace(result, result=value)
-        return result, secrets if is_plain_json(value) else plan.mark_secrets(read_marked_values(value), secrets)
+    That has a copy of the value, whose iterators are read: the caller gets what is recorded.
 
-
-def encode_run_value(run: RunTool, value: object) -> tuple[object, tuple[str, ...]]:
-    """
-    Return the value of a call that ran as JSON, and what is needed to read it, as `write_result` does.
+    Args:
+        run: The call.
+        result: Its result.
+        marked_values: Receives what classes mark as secret in the value, also where it cannot be written.
 
     Raises:
-        Unencodable: It has no JSON form; its own code may raise anything else.
+        Unencodable: It has no JSON form; its own code, and iterators, may raise anything else.
     """
+    marked_values += run.marked_values
+    if get_plain_type(result.result) in SCALAR_TYPES:  # cannot run code of its own
+        return *_encode_run_value(run, result.result), result
+    with take_apart_once(), activate_frame(make_frame(run.frame[SCOPE])):
+        value = copy_complete(result.result)
+        found = [] if is_plain_json(value) else read_marked_values(value)
+        marked_values += found
+        written, members = _encode_run_value(run, value)
+        if found:
+            marked_values += read_written_secrets(value, written)
+        return written, members, replace(result, result=value)
+
+
+def _encode_run_value(run: RunTool, value: object) -> tuple[object, tuple[str, ...]]:
     if run.stays_json:
         return encode(value), NOT_READ_BACK
-    compiled = run.tool.implementation.compiled
-    if get_plain_type(value) in SCALAR_TYPES:
-        return compiled.write_result(value)
-    with activate_frame(make_frame(run.frame[SCOPE])):
-        return compiled.write_result(value)
+    return run.tool.implementation.compiled.write_result(value)

@@ -15,6 +15,7 @@ from praval_tools.runs.call_plans import CallPlans
 from praval_tools.runs.call_records import parse_call_arguments
 from praval_tools.runs.call_secrets import add_possible_spellings
 from praval_tools.schema.spellings import read_marked_values, read_spellings
+from praval_tools.schema.written_secrets import read_written_secrets
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.frames import activate_tool_frame
 
@@ -91,12 +92,18 @@ class ConversationSecrets:
         self._secrets |= add_possible_spellings(plan, found)
         return _are_searchable(arguments, clean, found)
 
-    def add_result(self, call: ToolCall, result: ToolResult, secrets: SecretMarkers) -> None:
+    def add_result(
+        self, call: ToolCall, result: ToolResult, secrets: SecretMarkers, messages: Sequence[object]
+    ) -> None:
         """
         Take note of the secrets in the result of a call, as its tool returned it, and as the model is shown it.
 
-        *secrets* are those that its record does not show: of its arguments, as its tool got them, and of an object that
-        was one in another process alone.
+        Args:
+            call: The call.
+            result: Its result.
+            secrets: Those that its record does not show: of its arguments, as its tool got them, and of an object that
+                was one in another process alone.
+            messages: What the model is shown of the results of a step.
         """
         self._secrets |= secrets
         if not result.success:
@@ -105,7 +112,11 @@ class ConversationSecrets:
         with suppress(Exception), activate_tool_frame(result.name):  # classes of results have code of their own
             self._secrets = plan.mark_secrets(read_marked_values(result.result), self._secrets)
             self._secrets = plan.find_result_secrets(read_spellings(result.result), self._secrets)
-        self._secrets = plan.find_result_secrets(result.for_model(), self._secrets)
+        for shown in _list_shown_values(call, messages) or [result.for_model()]:
+            with suppress(Exception), activate_tool_frame(result.name):
+                written = read_written_secrets(result.result, parse_nested_json(shown))
+                self._secrets = plan.mark_secrets(written, self._secrets)
+            self._secrets = plan.find_result_secrets(shown, self._secrets)
 
     def _add_past_result(self, call: ToolCall, value: object) -> bool:
         plan = self._plans.get_redaction_plan_of(call)
@@ -125,6 +136,14 @@ class ConversationSecrets:
         plan = self._plans.get_redaction_plan_of(call)
         clean = plan.redact_arguments(arguments, self._secrets, is_validated=False)[0]
         return given if clean is arguments else clean
+
+
+def _list_shown_values(call: ToolCall, messages: Sequence[object]) -> list[object]:
+    """Return what *messages* show of the result of a call: JSON, or text."""
+    return [
+        value for message in messages for call_id, name, value in read_past_results(message)
+        if (call_id == call.tool_call_id if call_id else name == call.name)
+    ]  # fmt: skip
 
 
 def _are_searchable(original: object, clean: object, secrets: SecretMarkers) -> bool:

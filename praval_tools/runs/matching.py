@@ -11,14 +11,17 @@ from praval_tools.execution.call_progress import CallProgress
 from praval_tools.execution.context import ensure_call, find_current_call, get_current_principal, iter_active_calls
 from praval_tools.execution.effects import WaitForCall
 from praval_tools.execution.runtime import Runtime
-from praval_tools.journal.redaction.secret_search import NO_SECRETS
-from praval_tools.journal.replay import NO_PRINCIPAL, ReplayEntry, ReplayQuery, compute_digest
+from praval_tools.journal.digests import compute_redacted_digest
+from praval_tools.journal.redaction.redactor import RedactionPlan, Redactor
+from praval_tools.journal.redaction.secret_search import NO_SECRETS, SecretMarkers
+from praval_tools.journal.replay import NO_PRINCIPAL, ReplayEntry, ReplayQuery
 from praval_tools.names import shorten_repr
 from praval_tools.runs import call_records
 from praval_tools.runs.call_plans import CallPlan
 from praval_tools.runs.call_secrets import find_marked_secrets
 from praval_tools.runs.open_run import OpenRun, current_run
 from praval_tools.tools.call import ToolCall
+from praval_tools.tools.value_codec import is_plain_json, normalize_value
 
 
 class CallMatcher:
@@ -27,10 +30,11 @@ class CallMatcher:
 
     Args:
         runtime: The runtime of the registry.
+        redactor: Replaces secrets in what is recorded.
     """
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
+    def __init__(self, runtime: Runtime, redactor: Redactor) -> None:
+        self._runtime, self._redactor = runtime, redactor
         self.open_runs: dict[str, OpenRun] = {}
 
     def find_run(self, recorder: object, call: ToolCall) -> OpenRun | None:
@@ -60,11 +64,11 @@ class CallMatcher:
         original = call_records.parse_call_arguments(call.arguments)
         coerced = plan.coerce_arguments(progress)
         arguments = original if coerced is None else coerced
-        redaction_plan, secrets = plan.redaction_plan, find_marked_secrets(plan.redaction_plan, progress, NO_SECRETS)
-        clean = redaction_plan.redact_arguments(arguments, secrets, is_validated=coerced is not None)[0]
-        digest, given_digest = compute_digest(clean), ""
-        if arguments != original:
-            given_digest = compute_digest(redaction_plan.redact_arguments(original, secrets, is_validated=False)[0])
+        secrets = find_marked_secrets(plan.redaction_plan, progress, NO_SECRETS)
+        clean, digest = self._redact(plan.redaction_plan, arguments, secrets, is_validated=coerced is not None)
+        given_digest = ""
+        if not _are_equal(arguments, original):
+            given_digest = self._redact(plan.redaction_plan, original, secrets, is_validated=False)[1]
         return ReplayQuery(
             call.tool_call_id,
             call.agent if call_records.is_encodable_text(call.agent) else None,
@@ -77,6 +81,16 @@ class CallMatcher:
             "" if given_digest == digest else given_digest,
             "" if coerced is None else plan.fingerprint,
         )
+
+    def _redact(
+        self, plan: RedactionPlan, arguments: object, secrets: SecretMarkers, *, is_validated: bool
+    ) -> tuple[object, str]:
+        """Return *arguments* without secrets, and the digest by which they are found."""
+        readable = arguments if is_validated else plan.parse_unvalidated(arguments)
+        if not is_plain_json(readable):  # once, since objects may run code of their own
+            readable = normalize_value(readable)
+        clean = plan.redact_arguments(readable, secrets, is_validated=is_validated)[0]
+        return clean, compute_redacted_digest(readable, clean, self._redactor.make_digest)
 
     def claim_entry(
         self, run: OpenRun, entry: ReplayEntry, *, held: list[ReplayEntry]
@@ -147,3 +161,8 @@ def check_fingerprint(run: OpenRun, entry: ReplayEntry, query: ReplayQuery) -> N
             run.run_id, entry.call_id, f"{entry} with fingerprint {entry.fingerprint[:12]}",
             f"{query}, where the tool is {now}",
         )  # fmt: skip
+
+
+def _are_equal(arguments: object, original: object) -> bool:
+    """Tell whether two arguments are the same plain JSON; others may compare by code of their own."""
+    return arguments is original or (is_plain_json(arguments) and is_plain_json(original) and arguments == original)

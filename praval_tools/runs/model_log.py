@@ -12,12 +12,14 @@ from typing import Any, Final
 from praval_tools.access.records import Principal
 from praval_tools.errors import JournalError, JournalWarning, ReplayMismatchError, ToolUsageError, get_user_stacklevel
 from praval_tools.formats import Format
+from praval_tools.formats.format import WireObject
 from praval_tools.journal.codec import build_record, from_json
+from praval_tools.journal.digests import compute_digest, compute_redacted_digest
 from praval_tools.journal.events import JournalEvent, LoopBegan, ModelReplied, get_process_name
 from praval_tools.journal.redaction.secret_search import NO_SECRETS
-from praval_tools.journal.replay import compute_digest
 from praval_tools.journal.storage.protocol import Answer, Item
 from praval_tools.names import shorten_repr
+from praval_tools.runs.call_records import parse_call_arguments
 from praval_tools.runs.conversation_secrets import ConversationSecrets
 from praval_tools.runs.matching import find_parent_id
 from praval_tools.runs.open_run import OpenRun, current_run
@@ -91,7 +93,7 @@ class ModelLog:
             self._secrets.redact_prompt(self._form, last.input)
             return last.input, None
         clean = self._secrets.redact_prompt(self._form, prompt)
-        digest = compute_digest(clean)  # of the prompt itself, secrets in it could be guessed
+        digest = compute_redacted_digest(prompt, clean, self._recorder.redactor.make_digest)
         match = next((loop for loop in unused if loop.digest == digest), None)
         if match is not None:
             self._load_loop(match)
@@ -129,9 +131,10 @@ class ModelLog:
     def _add_reply(self, event: ModelReplied) -> None:
         """Add a reply; where a step was asked for twice, equal calls keep the ids that they had in the first reply."""
         step, earlier = event.step, self._replies.get(event.step)
-        for first, again in zip(earlier.reply["calls"] if earlier else (), event.reply["calls"], strict=False):
-            if all(first[key] == again[key] for key in ("name", "arguments")):
-                self._first_ids[step, again["id"]] = self._first_ids.get((step, first["id"]), first["id"])
+        pairs = zip(_list_contents(earlier), _list_contents(event), strict=False) if earlier else ()
+        for (first_id, first), (again_id, again) in pairs:
+            if first == again:
+                self._first_ids[step, again_id] = self._first_ids.get((step, first_id), first_id)
         self._replies[step] = event
 
     def _start_loop(self, prompt: Any, digest: str, model: str, *, masked: bool) -> Item:
@@ -165,19 +168,31 @@ class ModelLog:
         """Return what is written of a reply, without its secrets and those of the conversation up to it."""
         reply = to_journal_json(reply)
         clean = self._secrets.redact_reply(reply, calls)
+        masked = clean["calls"] != reply["calls"]
         event = ModelReplied(
             id=self._clock.new_id(), time=self._clock.now(), process=get_process_name(), run_id=self.run_id,
-            agent=self._agent, loop_id=self.loop_id, step=step, reply=clean, masked=clean["calls"] != reply["calls"],
-            latency_ms=latency_ms,
+            agent=self._agent, loop_id=self.loop_id, step=step, reply=clean, masked=masked,
+            digests=self._compute_digests(reply, clean) if masked else (), latency_ms=latency_ms,
         )  # fmt: skip
         self._add_reply(event)
         return self._build_item(event)
 
-    def add_results(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> None:
-        """Have the secrets in results that the model is shown hidden in its later replies."""
+    def _compute_digests(self, reply: WireObject, clean: WireObject) -> tuple[str, ...]:
+        make_digest, pairs = self._recorder.redactor.make_digest, zip(reply["calls"], clean["calls"], strict=True)
+        return tuple(
+            compute_redacted_digest(
+                parse_call_arguments(given["arguments"]), parse_call_arguments(recorded["arguments"]), make_digest
+            )
+            for given, recorded in pairs
+        )
+
+    def add_results(
+        self, calls: Sequence[ToolCall], results: Sequence[ToolResult], messages: Sequence[object]
+    ) -> None:
+        """Have the secrets in results hidden in later replies of the model, which is shown *messages* of them."""
         for call, result in zip(calls, results, strict=True):
             entry = self._run.recording.entries.get(result.tool_call_id or "")
-            self._secrets.add_result(call, result, NO_SECRETS if entry is None else entry.secrets)
+            self._secrets.add_result(call, result, NO_SECRETS if entry is None else entry.secrets, messages)
 
     def is_masked(self, step: int) -> bool:
         """Tell whether secrets are missing from the recorded calls of a step."""
@@ -230,6 +245,15 @@ class ModelLog:
         if not self._recorder.lenient:
             raise error
         warnings.warn(f"{error} The loop went on all the same.", JournalWarning, stacklevel=get_user_stacklevel())
+
+
+def _list_contents(event: ModelReplied) -> list[tuple[str, tuple[object, ...]]]:
+    """Return the id of each call in a reply, and what makes it the same call as one in another reply to one request."""
+    calls = event.reply["calls"]
+    digests = event.digests if len(event.digests) == len(calls) else ("",) * len(calls)
+    return [
+        (call["id"], (call["name"], call["arguments"], digest)) for call, digest in zip(calls, digests, strict=True)
+    ]
 
 
 def to_journal_json(value: Any) -> Any:

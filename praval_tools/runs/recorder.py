@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from praval_tools.access.state import AccessState
+from praval_tools.access.state import AccessState, get_declarer
 from praval_tools.errors import JournalError
 from praval_tools.execution.call_progress import CallPipeline, CallProgress
 from praval_tools.execution.effects import RequestApproval, RunTool
@@ -24,6 +24,7 @@ from praval_tools.runs.matching import CallMatcher, check_fingerprint, get_princ
 from praval_tools.runs.open_run import OpenRun, use_run
 from praval_tools.runs.recorded_results import build_full_run_result, build_in_doubt_result, build_replayed_result
 from praval_tools.tools.call import ToolCall, ToolResult
+from praval_tools.tools.tool import AnyTool
 
 Durability = Literal["full", "intent"]
 
@@ -48,7 +49,7 @@ class Recorder:
         self.runtime, self.store, self.stats = runtime, store, stats
         self.redactor, self.lenient = redactor, lenient
         self._event_writer = EventWriter(store, stats, lenient=lenient, key_id=redactor.key_id)
-        self.plans, self._matcher = CallPlans(runtime, redactor), CallMatcher(runtime)
+        self.plans, self._matcher = CallPlans(runtime, redactor), CallMatcher(runtime, redactor)
         self.approvals = ApprovalRecorder(runtime, self._event_writer, self.plans, redactor)
         self._call_writer = CallWriter(
             runtime, self._event_writer, self.approvals, is_intent_only=durability == "intent"
@@ -107,7 +108,7 @@ class Recorder:
             builder.add_marked_secrets(progress)
             write_state = CallWriteState(builder, run, entry, initial_status=status_before)
             try:
-                if status_before == "doubt" and (plan.tool is None or plan.tool.metadata.idempotent is not True):
+                if status_before == "doubt" and not _may_be_repeated(plan.tool):
                     in_doubt = build_in_doubt_result(entry, call)
                     result: ToolResult = yield from self._call_writer.write_refusal(write_state, in_doubt)
                 else:
@@ -213,3 +214,12 @@ def _build_idempotency_key(run_id: str, call_id: str | None) -> str:
     The id of the run is escaped, and so ends at the first `/`.
     """
     return f"{run_id.replace('%', '%25').replace('/', '%2F')}/{call_id}"
+
+
+def _may_be_repeated(tool: AnyTool | None) -> bool:
+    """
+    Tell whether a call of *tool* in doubt may be made again.
+
+    What code of an agent declared while it ran may be another tool than the one whose call is in doubt.
+    """
+    return tool is not None and tool.metadata.idempotent is True and not get_declarer(tool)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final, Generic
 import attrs
 import msgspec
 
+from praval_tools.names import get_class_name, to_plain_text
 from praval_tools.schema.type_hints import (
     NOTHING,
     Hint,
@@ -29,7 +30,7 @@ _QUALIFIERS: Final = tuple(
 
 class ClassField(msgspec.Struct, frozen=True):
     """
-    One field of a class, as JSON and Python see it.
+    One field of a class, as JSON and Python see it; its names are plain texts, whatever the class has.
 
     Args:
         key: Its name in JSON, and as an argument of the class.
@@ -48,6 +49,11 @@ class ClassField(msgspec.Struct, frozen=True):
     required: bool
     readable: bool = True
     is_argument: bool = True
+
+    def __post_init__(self) -> None:
+        """Drop classes of the names, which could run code of their own wherever the schema is read."""
+        for name in ("key", "attribute"):
+            msgspec.structs.force_setattr(self, name, to_plain_text(getattr(self, name)))
 
 
 def get_class_origin(hint: Hint) -> Hint:
@@ -153,10 +159,10 @@ def resolve_class_hints(kind: type, wanted: Container[str] | None = None) -> dic
             annotations := _read_lazy_annotations(base)
         ):
             continue
-        module = sys.modules.get(base.__module__)
+        module = sys.modules.get(to_plain_text(base.__module__))
         names = vars(module) if module is not None else {}
-        local_names = {item.__name__: item for item in (base, kind)}
-        local_names.update({item.__name__: item for item in getattr(base, "__type_params__", ())})
+        local_names = {get_class_name(item): item for item in (base, kind)}
+        local_names.update({to_plain_text(item.__name__): item for item in getattr(base, "__type_params__", ())})
         for name, hint in annotations.items():
             if wanted is None or name in wanted:
                 hints[name] = resolve_hint(hint, names, local_names)

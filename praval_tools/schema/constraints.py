@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from praval_tools.names import format_count, to_plain_scalar, to_plain_text
+from praval_tools.names import format_count, get_class_name, to_plain_scalar, to_plain_text
 from praval_tools.schema.json_values import to_canonical_json
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.type_handler import Mismatch
@@ -86,7 +86,7 @@ def read_constraints(metadata: Iterable[Any]) -> Constraints:
         for name, value in constraints:
             if not (name == "min_length" and value == 0):
                 _add_constraint(values, name, value, problems)
-        if not constraints and type(item).__name__ not in _IGNORED_METADATA and not text:
+        if not constraints and get_class_name(type(item)) not in _IGNORED_METADATA and not text:
             problems.append(f"{item!r} has no JSON Schema form; check it in the function")
     return Constraints(values, description, (*problems, *_find_contradictions(values)))
 
@@ -95,7 +95,7 @@ def _flatten_metadata(metadata: Iterable[Any]) -> Iterator[Any]:
     for item in metadata:
         if _is_from_known_library(item) and getattr(item, "__is_annotated_types_grouped_metadata__", False):
             yield from _flatten_metadata(item)
-        elif type(item).__name__ == "FieldInfo" and _is_from_known_library(item):
+        elif get_class_name(type(item)) == "FieldInfo" and _is_from_known_library(item):
             yield item
             yield from _flatten_metadata(item.metadata)
         else:
@@ -107,7 +107,8 @@ def _is_from_known_library(item: Any) -> bool:
 
 
 def _get_pydantic_description(item: Any) -> Any:
-    return (item.description or "") if type(item).__name__ == "FieldInfo" and _is_from_known_library(item) else None
+    is_field = get_class_name(type(item)) == "FieldInfo" and _is_from_known_library(item)
+    return (item.description or "") if is_field else None
 
 
 def _add_constraint(values: dict[str, Any], name: str, value: Any, problems: list[str]) -> None:

@@ -8,13 +8,10 @@ from collections.abc import Callable
 from itertools import repeat
 from typing import Any, Final, Literal
 
+from praval_tools.builtin_iteration import iterate_items_without_overrides, iterate_without_overrides
 from praval_tools.names import format_count
-from praval_tools.schema.builtin_iteration import (
-    check_hash_collisions,
-    iterate_items_without_overrides,
-    iterate_without_overrides,
-)
 from praval_tools.schema.dict_keys import find_key_problem, get_key_handler
+from praval_tools.schema.hash_collisions import check_hash_collisions
 from praval_tools.schema.json_values import make_equality_key, sort_json_items, to_step
 from praval_tools.schema.scalars import make_iterator_error, make_unencodable_error
 from praval_tools.schema.schema_tree import JsonSchema
@@ -239,7 +236,7 @@ def _make_dict_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHoo
             for name, member in value.items():
                 pairs.append((key_hook(name, None), item_hook(member, None)))
         except Mismatch as error:
-            raise error.prepend_step(name if type(name) is str else repr(name)) from None
+            raise error.prepend_step(to_step(name)) from None
         if not is_text:
             check_hash_collisions([key for key, _ in pairs])
         decoded = dict(pairs)

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, Final, cast, get_args
 
-from praval_tools.schema.builtin_iteration import iterate_items_without_overrides
+from praval_tools.builtin_iteration import iterate_items_without_overrides
+from praval_tools.names import describe_error, get_class_name, get_qualified_name
 from praval_tools.schema.class_fields import (
     ClassField,
     get_all_fields,
@@ -21,6 +22,7 @@ from praval_tools.schema.class_fields import (
 )
 from praval_tools.schema.docstrings import extract_description, extract_parameter_descriptions
 from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES, check_json, to_canonical_json
+from praval_tools.schema.model_schemas import describe_model, describe_result
 from praval_tools.schema.scalars import make_iterator_error, make_unencodable_error
 from praval_tools.schema.schema_tree import (
     JsonSchema,
@@ -65,7 +67,7 @@ def _build_object_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
             schema.setdefault("description", descriptions[item.key])
         if item.required:
             required.append(item.key)
-        elif item.default is not NOTHING:
+        elif item.is_argument and item.default is not NOTHING:
             builder.add_default(item.hint, item.default, schema)
     schema_of_class: JsonSchema = {"type": "object", "properties": properties}
     if text := extract_description(doc).partition("\n\n")[0].replace("\n", " "):
@@ -78,7 +80,7 @@ def _build_object_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
 def _get_own_docstring(kind: type) -> str:
     """Return the docstring that *kind* itself has, not one made by a decorator."""
     text = kind.__dict__.get("__doc__") or ""
-    return "" if text.startswith(f"{kind.__name__}(") else text
+    return "" if text.startswith(f"{get_class_name(kind)}(") else text
 
 
 def _make_class_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHook:
@@ -130,7 +132,8 @@ def _construct_instance(make: Callable[..., Any], values: Mapping[str, Any]) -> 
     except (Mismatch, RecursionError):
         raise
     except Exception as error:
-        raise Mismatch(f"was refused by {make.__qualname__}: {error or type(error).__name__}") from None
+        name = get_qualified_name(cast("type", make))
+        raise Mismatch(f"was refused by {name}: {describe_error(error)}") from None
 
 
 def _make_class_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHook:
@@ -202,7 +205,8 @@ def _find_model_problem(hint: Hint) -> str | None:
         by_name = kind.model_config.get("populate_by_name") or kind.model_config.get("validate_by_name")
         for name, item in kind.model_fields.items():
             if not by_name and find_model_key(item, name) is None:
-                return f"{kind.__name__}.{name} has no alias that is one name; give it one: AliasChoices({name!r}, …)"
+                place = f"{get_class_name(kind)}.{name}"
+                return f"{place} has no alias that is one name; give it one: AliasChoices({name!r}, …)"
             kinds.append(item.annotation)
     return None
 
@@ -215,7 +219,7 @@ def _find_schema_problem(kind: Hint) -> str | None:
         return None
     try:
         if not kind.__pydantic_complete__ and not kind.model_rebuild(raise_errors=False):
-            raise UnresolvedHintError(kind.__name__)
+            raise UnresolvedHintError(get_class_name(kind))
         for mode in ("validation", "serialization"):
             json.dumps(kind.model_json_schema(mode=mode))
     except UnresolvedHintError:
@@ -223,14 +227,15 @@ def _find_schema_problem(kind: Hint) -> str | None:
     except Warning:  # where warnings are errors; it says that a default is left out
         return None
     except (Exception, SystemExit) as error:  # the seam to code of the class
-        return f"{kind.__name__} has no JSON Schema ({type(error).__name__}); take a model whose fields have one"
+        reason = get_class_name(type(error))
+        return f"{get_class_name(kind)} has no JSON Schema ({reason}); take a model whose fields have one"
     return None
 
 
 def _build_model_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
     def build() -> JsonSchema:
         schema = close_object_schemas(
-            _describe_result(hint) if builder.describes_results else hint.model_json_schema()
+            describe_result(hint) if builder.describes_results else describe_model(hint)
         )
         definitions: dict[str, JsonSchema] = schema.pop("$defs", {})
         references: dict[str, str] = {}
@@ -241,18 +246,7 @@ def _build_model_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
         cleaned: JsonSchema = _clean_model_schema(schema, references)
         return cleaned
 
-    return builder.build_reference(hint, hint.__name__, build)
-
-
-def _describe_result(hint: Hint) -> JsonSchema:
-    """Return the schema of what a model writes; what it may leave out of what it takes, a result may leave out, too."""
-    written, taken = hint.model_json_schema(mode="serialization"), hint.model_json_schema()
-    for schema, other in [(written, taken), *(
-        (part, taken.get("$defs", {}).get(name, {})) for name, part in written.get("$defs", {}).items()
-    )]:  # fmt: skip
-        if "required" in schema:
-            schema["required"] = [name for name in schema["required"] if name in other.get("required", ())]
-    return cast("JsonSchema", written)
+    return builder.build_reference(hint, get_class_name(hint), build)
 
 
 _VALUE_KEYWORDS: Final = frozenset({
@@ -294,12 +288,12 @@ def _make_model_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHo
         except ValueError:  # it is not JSON
             fits = False
         if not fits and not decoders.reads_results:  # pydantic takes more than it says, True for 1 among others
-            raise Mismatch(f"does not fit the schema of {hint.__name__}")
+            raise Mismatch(f"does not fit the schema of {get_class_name(hint)}")
         if get_max_depth() < MAX_DEPTH and _get_object_depth(given) > get_max_depth():
             raise Mismatch(f"is nested more than {get_max_depth()} levels deep, and pydantic tries every union in it")
         model = _validate_model(hint, given)
         if not fits and not _is_written_as(model, value):
-            raise Mismatch(f"is not what {hint.__name__} writes")
+            raise Mismatch(f"is not what {get_class_name(hint)} writes")
         return model
 
     return decode
@@ -322,7 +316,7 @@ def _validate_model(hint: Hint, value: object) -> object:
     except (Mismatch, RecursionError):
         raise
     except Exception as error:  # the seam to validators
-        raise Mismatch(f"was refused by {hint.__name__}: {error or type(error).__name__}") from None
+        raise Mismatch(f"was refused by {get_class_name(hint)}: {describe_error(error)}") from None
 
 
 def _is_written_as(model: object, value: object) -> bool:
@@ -407,7 +401,7 @@ def _make_model_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHo
 
     def encode(value: object) -> Any:
         if not isinstance(value, hint):
-            raise make_unencodable_error(hint.__name__, value)
+            raise make_unencodable_error(get_class_name(hint), value)
         if reader is not None:
             return reader.read(value)
         _refuse_iterators(value)
@@ -415,7 +409,7 @@ def _make_model_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHo
         try:
             check_json(dumped)
         except Mismatch as error:
-            raise Unencodable(f"{hint.__name__}: {error.reason}", *error.steps) from None
+            raise Unencodable(f"{get_class_name(hint)}: {error.reason}", *error.steps) from None
         return dumped
 
     return encode

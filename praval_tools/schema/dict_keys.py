@@ -11,6 +11,7 @@ from datetime import date, datetime, time
 from typing import Any, Final
 from uuid import UUID
 
+from praval_tools.names import get_class_name
 from praval_tools.schema.json_values import to_key_text
 from praval_tools.schema.scalars import is_choice, list_choices, make_unencodable_error
 from praval_tools.schema.schema_tree import JsonSchema
@@ -44,7 +45,7 @@ def _make_pattern_handler(
 
     def encode(value: object) -> str:
         if type(value) is not kind:
-            raise make_unencodable_error(f"a key of type {kind.__name__}", value)
+            raise make_unencodable_error(f"a key of type {get_class_name(kind)}", value)
         try:
             return str(matches(write(value), None))
         except Mismatch:

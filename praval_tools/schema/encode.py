@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import msgspec
 
+from praval_tools.builtin_iteration import iterate_items_without_overrides, iterate_without_overrides
 from praval_tools.forks import first_use_property
-from praval_tools.schema.builtin_iteration import iterate_items_without_overrides, iterate_without_overrides
+from praval_tools.names import get_qualified_name
 from praval_tools.schema.hook_dispatch import HookDispatcher
 from praval_tools.schema.json_values import sort_json_items, to_compact_json, to_key_text, to_step
 from praval_tools.schema.scalars import SCALAR_ENCODE_HOOKS, make_iterator_error
@@ -115,7 +116,7 @@ class Encoder:
             raise make_iterator_error(value)
         if isinstance(value, abc.Iterable) and isinstance(value, abc.Sized):  # such as the values of a dict
             return self._encode_items(value)
-        raise Unencodable(f"{type(value).__qualname__} has no JSON form; return a dict, a list or a dataclass")
+        raise Unencodable(f"{get_qualified_name(type(value))} has no JSON form; return a dict, a list or a dataclass")
 
 
 @cache

@@ -9,8 +9,9 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from praval_tools.builtin_iteration import iterate_items_without_overrides, iterate_without_overrides
 from praval_tools.errors import Problem
-from praval_tools.names import shorten_repr
+from praval_tools.names import get_class_name, has_type, shorten_repr, to_plain_scalar
 from praval_tools.schema.json_pointer import format_json_path
 from praval_tools.schema.json_values import (
     INT_LIMIT,
@@ -83,13 +84,14 @@ def parse_arguments(raw: object, *, max_bytes: int = MAX_BYTES, max_depth: int =
     Raises:
         MalformedArgumentsError: It is something else, too long, too deep, or has a key twice or no JSON form.
     """
-    if isinstance(raw, dict):
+    raw = to_plain_scalar(raw)
+    if has_type(raw, dict):
         normalized: dict[str, Any] = normalize_json(raw, max_depth)
         return normalized
     if raw is None:
         return {}
-    if not isinstance(raw, str | bytes | bytearray):
-        raise make_malformed_error(f"is {type(raw).__name__}, not a JSON object or its text", given=raw)
+    if not has_type(raw, (str, bytes, bytearray)):
+        raise make_malformed_error(f"is {get_class_name(type(raw))}, not a JSON object or its text", given=raw)
     if len(raw) > max_bytes:
         raise make_malformed_error(f"is longer than {max_bytes} bytes")
     value = parse_json(raw, max_bytes=max_bytes, max_depth=max_depth)
@@ -107,8 +109,9 @@ def parse_json(text: str | bytes | bytearray, *, max_bytes: int = MAX_BYTES, max
     Raises:
         MalformedArgumentsError: It is malformed, too long or too deep, or has a key twice or an invalid number.
     """
+    plain: Any = to_plain_scalar(text)
     try:
-        data = text.encode() if isinstance(text, str) else bytes(text)
+        data = plain.encode() if type(plain) is str else bytes(plain)
     except UnicodeEncodeError:
         raise make_malformed_error("holds half of a surrogate pair") from None
     if len(data) > max_bytes:
@@ -221,10 +224,11 @@ def copy_json(value: Any) -> Any:
                 if type(item) not in SCALAR_TYPES:
                     copied[key] = copy_json(item)
         return copied
-    if isinstance(value, dict):
-        return {key: item if type(item) in SCALAR_TYPES else copy_json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        items = value.copy() if type(value) is list else value
+    if has_type(value, dict):  # of a class of its own, whose code does not count
+        members = iterate_items_without_overrides(value)
+        return {key: item if type(item) in SCALAR_TYPES else copy_json(item) for key, item in members}
+    if has_type(value, (list, tuple)):
+        items = value.copy() if type(value) is list else iterate_without_overrides(value)
         return [item if type(item) in SCALAR_TYPES else copy_json(item) for item in items]
     return value
 

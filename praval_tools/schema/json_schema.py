@@ -9,10 +9,10 @@ from praval_tools.lazy_regex import LazyRegex
 from praval_tools.schema.decode_hooks import DecodeHooks
 from praval_tools.schema.encode import Encoder
 from praval_tools.schema.json_values import replace_surrogates_in_json
+from praval_tools.schema.marked_values import has_marked_values
 from praval_tools.schema.schema_tree import JsonSchema, map_subschemas
 from praval_tools.schema.secret_marks import contains_secret_mark
 from praval_tools.schema.signature import Signature
-from praval_tools.schema.type_handler import Mismatch
 from praval_tools.schema.type_hints import NOTHING, Hint, make_hint_key
 from praval_tools.schema.type_lookup import get_type_handler
 
@@ -30,7 +30,8 @@ class JsonSchemaBuilder:
         encoder: Writes defaults.
         decoder: Checks them.
         describes_results: Of pydantic models, describe what they write instead of what they take.
-        describes_made_fields: Describe fields that a constructor does not take, too.
+        describes_made_fields: Describe fields that a constructor does not take, too; one whose type has no schema gets
+            one that takes anything.
     """
 
     def __init__(
@@ -47,7 +48,14 @@ class JsonSchemaBuilder:
 
     def build(self, hint: Hint) -> JsonSchema:
         """Return the schema of *hint*."""
-        return get_type_handler(hint).build_schema(hint, self)
+        try:
+            return get_type_handler(hint).build_schema(hint, self)
+        except RecursionError:
+            raise  # else each part of a hint without end would be tried
+        except Exception:  # the seam to hints of fields that a class makes itself, which no tool could take
+            if not self.describes_made_fields:
+                raise
+            return {"writeOnly": True} if contains_secret_mark(hint) else {}
 
     def build_reference(self, hint: Hint, name: str, build: Callable[[], JsonSchema]) -> JsonSchema:
         """Return a reference to the schema of *hint*, which *build* makes at the first reference."""
@@ -58,8 +66,12 @@ class JsonSchemaBuilder:
             )
             self._use_counts[name] = 0
             self._names_in_progress.append(name)
-            self._definitions[name] = build()
-            self._names_in_progress.pop()
+            try:
+                self._definitions[name] = build()
+            finally:
+                self._names_in_progress.pop()
+                if name not in self._definitions:  # the next reference fails as this one does
+                    del self._names_by_key[key]
         name = self._names_by_key[key]
         self._use_counts[name] += 1
         if name in self._names_in_progress or type(hint) is tuple:
@@ -72,12 +84,12 @@ class JsonSchemaBuilder:
 
     def add_default(self, hint: Hint, value: object, into: JsonSchema) -> None:
         """Put *value* into the schema as its default, if it has a JSON form there and is not secret."""
-        if value is NOTHING or (value is not None and contains_secret_mark(hint)):
+        if value is NOTHING or (value is not None and contains_secret_mark(hint)) or has_marked_values(value):
             return
         try:
             encoded = self._encoder.get_hook(hint)(value)
             self._decoder.get_hook(hint)(encoded, None)
-        except (Mismatch, RecursionError):
+        except Exception:  # the seam to serializers of the program's classes: it has no JSON form, or is not taken
             return
         into["default"] = encoded
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import Any, Final, NoReturn
 
-from praval_tools.names import shorten_repr
+from praval_tools.builtin_iteration import iterate_items_without_overrides, iterate_without_overrides
+from praval_tools.names import get_class_name, has_type, shorten_repr, to_plain_scalar, to_plain_text
 from praval_tools.schema.type_handler import Mismatch, Unencodable
 
 INT_LIMIT: Final = 10**4300
@@ -39,7 +40,7 @@ def shorten_value(value: object, limit: int = 80) -> str:
 
     What other objects say of themselves may be secret, such as a password of their own.
     """
-    return shorten_repr(value, limit) if type(value) in SCALAR_TYPES else type(value).__name__
+    return shorten_repr(value, limit) if type(value) in SCALAR_TYPES else get_class_name(type(value))
 
 
 def to_step(key: object) -> str:
@@ -67,12 +68,19 @@ def replace_surrogates(text: str) -> str:
 
 
 def replace_surrogates_in_json(value: Any) -> Any:
-    """Return a JSON value without halves of surrogate pairs, which UTF-8 cannot carry."""
-    if isinstance(value, str):
+    """
+    Return a JSON value without halves of surrogate pairs, which UTF-8 cannot carry, all of plain types.
+
+    Classes of their own, whose code would run as whoever reads the value, end here.
+    """
+    if type(value) is str:
         return replace_surrogates(value)
-    if isinstance(value, dict):
-        return {replace_surrogates_in_json(key): replace_surrogates_in_json(item) for key, item in value.items()}
-    return list(map(replace_surrogates_in_json, value)) if isinstance(value, list) else value
+    if has_type(value, dict):
+        members = dict.items(value)
+        return {replace_surrogates_in_json(key): replace_surrogates_in_json(item) for key, item in members}
+    if has_type(value, list):
+        return list(map(replace_surrogates_in_json, list.__iter__(value)))
+    return replace_surrogates(to_plain_text(value)) if has_type(value, str) else to_plain_scalar(value)
 
 
 # ── what is a JSON value ─────────────────────────────────────────────────────────────────────────
@@ -110,8 +118,8 @@ def iter_json_problems(
             if reason := find_scalar_problem(item):
                 yield path, reason, item
             continue
-        if kind is not list and kind is not dict and (exact or not isinstance(item, list | tuple | dict)):
-            yield path, f"is not a JSON value but {kind.__name__}", item
+        if kind is not list and kind is not dict and (exact or not has_type(item, (list, tuple, dict))):
+            yield path, f"is not a JSON value but {get_class_name(kind)}", item
             continue
         count += 1
         if len(path) > max_depth:
@@ -120,8 +128,11 @@ def iter_json_problems(
         if count > MAX_CONTAINERS:
             yield (), f"holds more than {MAX_CONTAINERS} lists and objects", None
             return
-        is_object = isinstance(item, dict)
-        for step, member in item.items() if is_object else enumerate(item):
+        is_object = has_type(item, dict)
+        members: Iterable[tuple[Any, object]] = (
+            iterate_items_without_overrides(item) if is_object else enumerate(iterate_without_overrides(item))
+        )
+        for step, member in members:
             if is_object and (type(step) is not str or find_scalar_problem(step)):
                 yield path, f"has the key {shorten_value(step)}, which is not text", step
             elif type(member) not in SCALAR_TYPES or find_scalar_problem(member):
@@ -164,7 +175,7 @@ def make_equality_key(value: Any) -> Any:
         return (dict, frozenset((key, make_equality_key(item)) for key, item in value.items()))
     if kind in SCALAR_TYPES:
         return value
-    raise Mismatch(f"is not a JSON value but {kind.__name__}")
+    raise Mismatch(f"is not a JSON value but {get_class_name(kind)}")
 
 
 def to_equality_text(value: object) -> str:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from contextlib import suppress
 from enum import Enum
+from typing import Final
 
+from praval_tools.names import has_type
 from praval_tools.schema.class_fields import has_class_fields, is_pydantic_model, is_pydantic_secret
 from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.schema.tables import take_apart
+
+_TEXTS: Final = (str, bytes, bytearray)
 
 
 def has_plain_parts(value: object) -> bool:
@@ -19,11 +23,11 @@ def has_plain_parts(value: object) -> bool:
         if part is None or id(part) in seen or is_pydantic_secret(type(part)):
             continue
         seen[id(part)] = part
-        if type(part) in SCALAR_TYPES or isinstance(part, str | bytes | bytearray):
+        if type(part) in SCALAR_TYPES or has_type(part, _TEXTS):
             return True
         if not (has_class_fields(type(part)) or is_pydantic_model(type(part))):
             parts = list(iter_parts(part))
-            if not parts and not (isinstance(part, Iterable) and isinstance(part, Sized)):
+            if not parts and not (has_type(part, Iterable) and has_type(part, Sized)):
                 return True
             stack += parts
     return False
@@ -31,27 +35,27 @@ def has_plain_parts(value: object) -> bool:
 
 def iter_parts(value: object) -> Iterator[object]:
     """Yield what JSON is written of in *value*, an instance without fields: its items, members, or other form."""
-    if isinstance(value, str | bytes | bytearray):
+    if has_type(value, _TEXTS):
         return
-    if isinstance(value, Enum):
+    if has_type(value, Enum):
         yield value.value
         return
-    with suppress(Exception):  # the seam to code of other classes; what raises has no JSON form either
+    with suppress(Exception, SystemExit):  # the seam to code of other classes; what raises has no JSON form either
         if _holds_numbers(value):
             return
         if (parts := take_apart(value)) is not value:
             yield parts
-        elif isinstance(value, Mapping):
+        elif has_type(value, Mapping):
             yield from (key for key in value if type(key) not in SCALAR_TYPES)
             yield from value.values()
-        elif isinstance(value, Iterable) and isinstance(value, Sized):
+        elif has_type(value, Sized) and has_type(value, Iterable):
             yield from value
 
 
 def iter_keys(value: object) -> Iterator[object]:
     """Yield the keys of *value*, if it is a dict or the like."""
-    with suppress(Exception):  # the seam to code of other classes; what raises has no JSON form either
-        if isinstance(value, Mapping):
+    with suppress(Exception, SystemExit):  # the seam to code of other classes; what raises has no JSON form either
+        if has_type(value, Mapping):
             yield from value
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from praval_tools.schema.class_fields import (
     get_all_fields,
@@ -13,12 +13,16 @@ from praval_tools.schema.class_fields import (
     is_pydantic_model,
     is_pydantic_secret,
 )
-from praval_tools.schema.json_values import SCALAR_TYPES
+from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES
 from praval_tools.schema.marked_members import has_plain_parts, iter_keys, iter_parts
-from praval_tools.schema.model_marks import get_private_members, iter_marked_members
+from praval_tools.schema.model_marks import Member, iter_members, may_hold_instances, read_computed_hints
 from praval_tools.schema.secret_marks import list_field_names, read_marked_names
 from praval_tools.schema.type_hints import Hint, UnresolvedHintError
-from praval_tools.schema.value_reader import get_extra_members
+
+_MAX_COMPUTED_MEMBERS: Final = 10_000
+"""How many are computed below `_MAX_COMPUTED_DEPTH`: such a field may make another object each time, without end."""
+_MAX_COMPUTED_DEPTH: Final = 3
+"""Down to how many computed fields inside of one another all are read."""
 
 
 class _ClassMarks(NamedTuple):
@@ -29,11 +33,13 @@ class _ClassMarks(NamedTuple):
         attributes: All its fields.
         names: Those that are marked, or whose values may hold instances that mark something.
         outer_names: Those of *names* that are marked where they are.
+        computed: Fields that pydantic computes, which are marked, or may hold what is.
     """
 
     attributes: tuple[str, ...]
     names: Set[str]
     outer_names: Set[str]
+    computed: tuple[str, ...] = ()
 
 
 def iter_marked_values(value: object) -> Iterator[object]:
@@ -44,42 +50,76 @@ def iter_marked_values(value: object) -> Iterator[object]:
     says that they are secret.
     """
     seen = dict[tuple[int, Set[str] | None], object]()
-    stack: list[tuple[object, Set[str] | None]] = [(value, None)]
+    stack: list[tuple[object, Set[str] | None, int]] = [(value, None, 0)]  # the depth is that of computed fields
+    computed_count = 0
     while stack:
-        part, known_names = stack.pop()  # no names: nothing marks this part
+        part, known_names, depth = stack.pop()  # no names: nothing marks this part
         kind: Hint = type(part)
         if kind in SCALAR_TYPES or (id(part), known_names) in seen:
             continue
         seen[id(part), known_names] = part
-        if is_attrs_or_dataclass(kind) or is_named_tuple(kind):
-            try:
-                marks = _read_class_marks(kind)
-            except UnresolvedHintError:  # it has no JSON form either
-                continue
-            for name in marks.attributes:
-                member = getattr(part, name, None)
-                stack.append((member, known_names))
-                if name in marks.outer_names or (name in marks.names and has_plain_parts(member)):
-                    yield member
-                    stack.append((member, _list_field_names(kind)))
-        elif is_pydantic_model(kind):
-            for member in iter_marked_members(part):
-                yield member
-                stack.append((member, _list_field_names(kind)))
-            held = vars(part), get_extra_members(part), get_private_members(part)
-            stack += [(member, known_names) for members in held for member in dict.values(members)]
+        if has_members(kind):
+            for member in iter_class_members(part, with_computed=_may_compute(depth, computed_count)):
+                member_depth = depth + 1 if member.is_computed else depth
+                computed_count += depth >= _MAX_COMPUTED_DEPTH and member.is_computed
+                stack.append((member.value, known_names, member_depth))
+                if member.is_marked:
+                    yield member.value
+                    stack.append((member.value, _list_field_names(kind), member_depth))
         elif is_pydantic_secret(kind):
             yield part
         else:
             if known_names is not None:
                 yield from (key for key in iter_keys(part) if type(key) is not str or key not in known_names)
-            stack += [(inner, known_names) for inner in iter_parts(part)]
+            stack += [(inner, known_names, depth) for inner in iter_parts(part)]
+
+
+def has_members(kind: Hint) -> bool:
+    """Tell whether instances of a class have members, which it may mark."""
+    return is_attrs_or_dataclass(kind) or is_named_tuple(kind) or is_pydantic_model(kind)
+
+
+def iter_class_members(instance: object, *, with_computed: bool) -> Iterator[Member]:
+    """Yield what an instance of a class that has members holds and, if asked for, computes."""
+    kind: Hint = type(instance)
+    if is_pydantic_model(kind):
+        yield from iter_members(instance, with_computed=with_computed)
+        return
+    try:
+        marks = _read_class_marks(kind)
+    except UnresolvedHintError:  # it has no JSON form either
+        return
+    for name in (*marks.attributes, *(marks.computed if with_computed else ())):
+        value = _get_field(instance, name)
+        is_marked = name in marks.outer_names or (name in marks.names and has_plain_parts(value))
+        yield Member(name, value, is_marked, name in marks.computed)
+
+
+def _may_compute(depth: int, count: int) -> bool:
+    """Tell whether fields may be computed inside of so many computed fields, where so many were computed already."""
+    return depth < _MAX_COMPUTED_DEPTH or (depth < MAX_DEPTH and count < _MAX_COMPUTED_MEMBERS)
+
+
+def has_marked_values(value: object) -> bool:
+    """Tell whether any instance in *value* has a field that its class marks as secret."""
+    return any(True for _ in iter_marked_values(value))
+
+
+def _get_field(instance: object, name: str) -> object:
+    """Return a field of an instance; None where it is not set, or cannot be read: `__getattr__` is not asked."""
+    try:
+        return type(instance).__getattribute__(instance, name)
+    except (Exception, SystemExit):  # the seam to code of the class; what raises has no JSON form either
+        return None
 
 
 @lru_cache(maxsize=1024)
 def _read_class_marks(kind: Hint) -> _ClassMarks:
     hints: dict[str, Hint] = {item.attribute: item.hint for item in get_all_fields(kind)}
-    return _ClassMarks(tuple(hints), *read_marked_names(hints))
+    computed = read_computed_hints(kind)
+    names, outer_names = read_marked_names({**hints, **computed})
+    shown = tuple(name for name, hint in computed.items() if name in names or may_hold_instances(hint))
+    return _ClassMarks(tuple(hints), names, outer_names, shown)
 
 
 @lru_cache(maxsize=1024)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from enum import Enum, Flag
 from typing import Any, Final, Literal
 
-from praval_tools.names import shorten_repr
+from praval_tools.names import get_class_name, get_qualified_name, shorten_repr
 from praval_tools.schema.json_input import copy_json
 from praval_tools.schema.json_values import (
     INT_LIMIT,
@@ -34,12 +34,12 @@ from praval_tools.schema.type_hints import Hint, get_origin
 def make_unencodable_error(type_name: str, value: object) -> Unencodable:
     """Return the error for a *value* that is not what the hint declares."""
     shown = f" ({shorten_repr(value, 40)})" if type(value) in SCALAR_TYPES else ""  # others may say what is secret
-    return Unencodable(f"{type(value).__qualname__} came where {type_name} is declared{shown}")
+    return Unencodable(f"{get_qualified_name(type(value))} came where {type_name} is declared{shown}")
 
 
 def make_iterator_error(value: object) -> Unencodable:
     """Return the error for an iterator where nobody can put a list in its place: reading it would empty it."""
-    return Unencodable(f"{type(value).__qualname__} is an iterator and can be read only once; hold a list")
+    return Unencodable(f"{get_qualified_name(type(value))} is an iterator and can be read only once; hold a list")
 
 
 def _decode_text(value: object, _: object) -> str:
@@ -267,7 +267,7 @@ def _make_choices_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> Decode
 def _make_choices_encode_hook(hint: Hint, _: EncodeHookFactory) -> EncodeHook:
     if isinstance(hint, type):
         plain_of = {member: plain for plain, member in list_choices(hint)}
-        return lambda value: plain_of[value] if type(value) is hint else _raise_unencodable(hint.__name__, value)
+        return lambda value: plain_of[value] if type(value) is hint else _raise_unencodable(get_class_name(hint), value)
     allowed = {(type(member), member): plain for plain, member in list_choices(hint)}
 
     def encode(value: object) -> Any:

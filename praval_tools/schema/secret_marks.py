@@ -22,6 +22,7 @@ from praval_tools.schema.type_hints import (
     has_secret_mark,
     is_type_alias,
     resolve_alias,
+    substitute_type_variables,
 )
 
 _MAX_PARTS: Final = 10_000
@@ -106,7 +107,12 @@ def read_private_hints(model: Hint) -> dict[str, Hint]:
     for name in model.__private_attributes__:
         with suppress(UnresolvedHintError, InvalidHintError):
             hints |= resolve_class_hints(model, {name})
-    return hints
+    arguments = dict[Hint, Hint]()
+    for generic in (base.__dict__.get("__pydantic_generic_metadata__") for base in model.__mro__):
+        if generic and generic["origin"] is not None:
+            parameters = generic["origin"].__pydantic_generic_metadata__["parameters"]
+            arguments = dict(zip(parameters, generic["args"], strict=False)) | arguments
+    return {name: substitute_type_variables(hint, arguments) for name, hint in hints.items()}
 
 
 def _may_mark_secrets(model: Hint) -> bool:

@@ -17,6 +17,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from praval_tools.names import get_class_name
+from praval_tools.schema.marked_values import has_marked_values
 from praval_tools.schema.secret_marks import contains_secret_mark
 from praval_tools.schema.type_hints import (
     NOTHING,
@@ -102,7 +104,8 @@ class Signature(msgspec.Struct, frozen=True, gc=False):
 
 def _hides_default(parameter: Parameter) -> bool:
     """Tell whether there is no default to be shown."""
-    return parameter.default is NOTHING or contains_secret_mark(parameter.hint)
+    default = parameter.default
+    return default is NOTHING or contains_secret_mark(parameter.hint) or has_marked_values(default)
 
 
 class _SignatureReader(msgspec.Struct):
@@ -324,7 +327,7 @@ def _unwrap_callable(function: object) -> _UnwrappedCallable | str:
         elif isinstance(function, type):
             return "it is a class; make a tool of a function that builds one, or use registry.register_object"
         elif not callable(function):
-            return f"it is not callable but {type(function).__name__}; give a function"
+            return f"it is not callable but {get_class_name(type(function))}; give a function"
         elif callable(wrapped := getattr(function, "__wrapped__", None)):
             function = wrapped
         elif isinstance(call := inspect.getattr_static(type(function), "__call__"), types.FunctionType):

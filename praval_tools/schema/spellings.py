@@ -56,7 +56,7 @@ def read_spellings(value: object, enclosing: tuple[int, ...] = ()) -> object:
         return None
     try:
         return _read_value(value, (*enclosing, id(value)))
-    except Exception:  # the seam to whatever classes hold; what is beside it is read all the same
+    except (Exception, SystemExit):  # the seam to whatever classes hold; what is beside it is read all the same
         return None
 
 
@@ -68,6 +68,25 @@ def read_marked_values(value: object) -> list[object]:
 def list_possible_spellings(text: str) -> list[object]:
     """Return other spellings of what *text* is if it is read as one of Python's own types, as JSON."""
     return [read_spellings(reading) for reading in _iter_readings(text.strip())]
+
+
+def have_same_reading(first: str, second: str) -> bool:
+    """Tell whether two texts stand for the same time, duration or UUID."""
+    kinds = (datetime, date, time, timedelta)
+    return any(
+        left == right and type(left) is type(right)
+        for kind in (*kinds, UUID)
+        for left in _read_as(kind, first)
+        for right in _read_as(kind, second)
+    )
+
+
+def _read_as(kind: type, text: str) -> list[object]:
+    """Return what *text* is as a value of *kind*, if it is one."""
+    try:
+        return [UUID(text) if kind is UUID else _get_decode_hook(kind)(text, None)]
+    except (Mismatch, ValueError):
+        return []
 
 
 def _iter_readings(text: str) -> Iterator[object]:

@@ -18,6 +18,7 @@ from uuid import UUID
 import msgspec
 
 from praval_tools.lazy_regex import LazyRegex
+from praval_tools.names import get_class_name
 from praval_tools.schema.json_values import INT_LIMIT, LOWER_INT_LIMIT, is_utf8_encodable
 from praval_tools.schema.scalars import make_unencodable_error
 from praval_tools.schema.schema_tree import JsonSchema
@@ -89,7 +90,7 @@ class _TextFormat(msgspec.Struct, frozen=True):
 
     def _encode(self, value: object) -> str:
         if not isinstance(value, self.kind) or (self.kind is date and isinstance(value, datetime)):
-            raise make_unencodable_error(self.kind.__name__, value)
+            raise make_unencodable_error(get_class_name(self.kind), value)
         return self.write(value)
 
 
@@ -214,7 +215,7 @@ def _find_path_problem(hint: type) -> str | None:
 def _make_path_encode_hook(hint: type, _: EncodeHookFactory) -> EncodeHook:
     def encode(value: object) -> str:
         if not isinstance(value, hint):
-            raise make_unencodable_error(hint.__name__, value)
+            raise make_unencodable_error(get_class_name(hint), value)
         if not is_utf8_encodable(text := str(value)):
             raise Unencodable("the path holds bytes that are not UTF-8 text")
         return text

@@ -27,6 +27,8 @@ from typing import (
 
 import attrs
 
+from praval_tools.names import get_class_name, get_qualified_name, has_type, to_plain_text
+
 Hint: TypeAlias = Any
 """A type hint: Python has no static type for what `int`, `list[int]` and `int | None` have in common."""
 
@@ -108,7 +110,8 @@ def evaluate_hint(text: str, names: Mapping[str, Any], inner: Mapping[str, Any] 
     except (NameError, AttributeError) as error:
         raise UnresolvedHintError(str(error)) from None
     except Exception as error:
-        raise InvalidHintError(f"the hint {text!r} cannot be evaluated ({type(error).__name__}: {error})") from None
+        reason = f"{get_class_name(type(error))}: {error}"
+        raise InvalidHintError(f"the hint {text!r} cannot be evaluated ({reason})") from None
 
 
 def resolve_hint(hint: Hint, names: Mapping[str, object], inner: Mapping[str, object] | None = None) -> Hint:
@@ -178,13 +181,9 @@ def is_class(hint: Hint) -> bool:
 def is_path_type(hint: Hint) -> bool:
     """Tell whether *hint* is a path, by the names of its bases: `pathlib` is not imported for it."""
     return isinstance(hint, type) and any(
-        str.__eq__(_get_class_name(base), "PurePath") and type(base.__module__) is str
+        get_class_name(base) == "PurePath" and type(base.__module__) is str
         and base.__module__.partition(".")[0] == "pathlib" for base in hint.__mro__
     )  # fmt: skip
-
-
-_get_class_name = type.__dict__["__name__"].__get__
-"""Returns the name of a class, which may be a text with code of its own."""
 
 
 def is_union(hint: Hint) -> bool:
@@ -230,8 +229,8 @@ def _expand_alias(hint: Hint) -> Hint:
     alias = hint if isinstance(hint, _ALIASES) else get_origin(hint)
     if isinstance(alias, RecursiveReference):
         return resolve_hint(alias.__value__, alias.names, {**alias.inner, alias.__name__: alias})
-    names = vars(sys.modules.get(alias.__module__, builtins))
-    value = resolve_hint(alias.__value__, names, {alias.__name__: alias})
+    names = vars(sys.modules.get(to_plain_text(alias.__module__), builtins))
+    value = resolve_hint(alias.__value__, names, {to_plain_text(alias.__name__): alias})
     arguments = {} if alias is hint else dict(zip(alias.__type_params__, hint.__args__, strict=False))
     return substitute_type_variables(value, arguments)
 
@@ -272,8 +271,8 @@ def format_hint(hint: Hint) -> str:
     if type(hint) is str:
         return hint
     if is_class(hint):
-        return str(hint.__qualname__).rpartition("<locals>.")[2]
-    return _format_compound_hint(hint)
+        return str(get_qualified_name(hint)).rpartition("<locals>.")[2]
+    return to_plain_text(_format_compound_hint(hint))
 
 
 def _format_compound_hint(hint: Hint) -> str:
@@ -285,10 +284,11 @@ def _format_compound_hint(hint: Hint) -> str:
     if origin is Literal:
         return f"Literal[{', '.join(map(_format_literal, hint.__args__))}]"
     if type(hint) is ForwardRef:
-        return hint.__forward_arg__
+        return to_plain_text(hint.__forward_arg__)
     args = getattr(hint, "__args__", ())
     if origin is None:
-        return str(getattr(hint, "__name__", None) or repr(hint).removeprefix("typing."))
+        name = getattr(hint, "__name__", None)
+        return to_plain_text(name) if has_type(name, str) else to_plain_text(repr(hint)).removeprefix("typing.")
     if not args:
         return "tuple[()]" if isinstance(hint, types.GenericAlias) else format_hint(origin)
     if origin is Callable:
@@ -303,7 +303,9 @@ def _format_type_argument(part: Hint) -> str:
 
 
 def _format_literal(value: object) -> str:
-    return f"{type(value).__name__}.{value.name}" if isinstance(value, Enum) else repr(value)
+    if isinstance(value, Enum):
+        return f"{get_class_name(type(value))}.{to_plain_text(value.name)}"
+    return to_plain_text(repr(value))
 
 
 _ITERATOR_TYPES: Final = (

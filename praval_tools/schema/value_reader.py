@@ -18,6 +18,7 @@ from functools import partial
 from types import GetSetDescriptorType, MemberDescriptorType, WrapperDescriptorType
 from typing import Any, Final
 
+from praval_tools.names import get_class_name, get_qualified_name
 from praval_tools.schema.class_fields import ClassField, get_all_fields, get_fields, has_class_fields, is_pydantic_model
 from praval_tools.schema.encode import Encoder
 from praval_tools.schema.json_values import shorten_value, sort_json_items, to_key_text, to_step
@@ -39,6 +40,30 @@ _ZONE_MODULES: Final = frozenset({"datetime", "zoneinfo", "pydantic_core._pydant
 """Modules of time zones that stay the same."""
 
 
+class ObjectMembers(dict[str, object]):
+    """
+    The members of an object of a class, which are not taken for a plain dict.
+
+    Args:
+        members: All of them.
+        extra_keys: Those that the class does not declare.
+    """
+
+    def __init__(self, members: dict[str, object], extra_keys: Set[str] = frozenset()) -> None:
+        super().__init__(members)
+        self.extra_keys = extra_keys
+
+
+class SetItems(list[object]):
+    """The items of a set, whose order says nothing."""
+
+
+class ValueText(str):
+    """The text of a value of another type than `str`, such as a time, which has several spellings."""
+
+    __slots__ = ()
+
+
 class ValueReader:
     """
     Reads values; one per tool, because it remembers the classes that it has seen.
@@ -47,16 +72,19 @@ class ValueReader:
         keep_decimal: Leave `Decimal` as it is, for exact comparison.
         reads_made_fields: Fields that a constructor does not take are read as well, where they are set.
         needs_made_fields: Those have to be readable; else one that is not is left out as a whole, as nobody gave it.
+        marks_types: Objects are read as `ObjectMembers`, sets as `SetItems`, and texts of other types as `ValueText`.
     """
 
     def __init__(
-        self, *, keep_decimal: bool = True, reads_made_fields: bool = True, needs_made_fields: bool = False
-    ) -> None:
+        self, *, keep_decimal: bool = True, reads_made_fields: bool = True, needs_made_fields: bool = False,
+        marks_types: bool = False,
+    ) -> None:  # fmt: skip
         self._keep_decimal, self._reads_made_fields = keep_decimal, reads_made_fields
+        self._marks_types = marks_types
         # one that contains itself ends at its outermost field
-        self._made_field_reader = (
-            self if needs_made_fields else ValueReader(keep_decimal=keep_decimal, needs_made_fields=True)
-        )
+        self._made_field_reader = self if needs_made_fields else ValueReader(
+            keep_decimal=keep_decimal, needs_made_fields=True, marks_types=marks_types
+        )  # fmt: skip
         self._ignored_errors = (AttributeError,) if needs_made_fields else (AttributeError, Unencodable)
         self._readers: dict[type, EncodeHook] = {}
 
@@ -74,13 +102,16 @@ class ValueReader:
         except RecursionError:
             raise Unencodable("is nested too deeply, or inside itself") from None
         except Exception as error:  # the seam to whatever classes hold, such as an instance without its fields
-            raise Unencodable(f"cannot be read: {type(error).__name__}") from None
+            raise Unencodable(f"cannot be read: {get_class_name(type(error))}") from None
 
     def _read(self, value: object) -> object:
         kind = type(value)
         reader = self._readers.get(kind)
         if reader is None:
-            reader = self._readers[kind] = self._make_reader(kind)
+            reader = self._make_reader(kind)
+            if self._marks_types and kind is not str:
+                reader = partial(_mark_text, reader)
+            self._readers[kind] = reader
         return reader(value)
 
     def _make_reader(self, kind: type) -> EncodeHook:
@@ -102,7 +133,9 @@ class ValueReader:
 
     def _read_items(self, value: Iterable[object]) -> list[object]:
         items = collect_items(map(self._read, value))
-        return sort_json_items(items) if isinstance(value, Set) else items
+        if not isinstance(value, Set):
+            return items
+        return SetItems(sort_json_items(items)) if self._marks_types else sort_json_items(items)
 
     def _read_mapping(self, value: Mapping[object, object]) -> dict[str, object]:
         key: object = None
@@ -110,6 +143,8 @@ class ValueReader:
         try:
             for key, item in value.items():
                 text = key if type(key) is str else to_key_text(self._read(key))
+                if self._marks_types and type(key) is not str:
+                    text = ValueText(text)
                 if text in read:  # one of them would hide the other
                     raise Unencodable("is the text of two keys")
                 read[text] = self._read(item)
@@ -124,17 +159,18 @@ class ValueReader:
             if not item.is_argument and is_stored_field(kind, item)
         ]  # fmt: skip
         if covering := names.keys() & made_names:
-            raise Unencodable(f"{kind.__qualname__} holds two values under the key {shorten_value(min(covering))}")
+            key = shorten_value(min(covering))
+            raise Unencodable(f"{get_qualified_name(kind)} holds two values under the key {key}")
 
         def read_class(value: object) -> dict[str, object]:
             try:
                 read = self._read_mapping({key: object.__getattribute__(value, name) for key, name in names.items()})
             except AttributeError as error:
-                raise Unencodable(f"{kind.__qualname__} cannot be read: {error}") from None
+                raise Unencodable(f"{get_qualified_name(kind)} cannot be read: {error}") from None
             for name in made_names:
                 with suppress(*self._ignored_errors):
                     read[name] = self._made_field_reader.read(object.__getattribute__(value, name))
-            return read
+            return ObjectMembers(read) if self._marks_types else read
 
         return read_class
 
@@ -143,19 +179,26 @@ class ValueReader:
         if type(stored) is not dict or type(extras) is not dict:
             raise Unencodable(_say_who_reads(kind))
         if (missing := _find_missing_field(kind, stored)) is not None:  # whoever reads it runs code of the class
-            raise Unencodable(f"{kind.__qualname__} does not hold its field {missing!r}")
+            raise Unencodable(f"{get_qualified_name(kind)} does not hold its field {missing!r}")
         if getattr(kind, "__pydantic_root_model__", False):
             return self._read(stored["root"])
         if covering := _list_field_names(kind) & extras.keys():
-            raise Unencodable(f"{kind.__qualname__} has a key with the name of a field: {shorten_value(min(covering))}")
+            covered = shorten_value(min(covering))
+            raise Unencodable(f"{get_qualified_name(kind)} has a key with the name of a field: {covered}")
         if any(key in stored or _is_attribute(kind, key) for key in extras):
-            raise Unencodable(f"{kind.__qualname__} has an attribute with the name of a key")
+            raise Unencodable(f"{get_qualified_name(kind)} has an attribute with the name of a key")
         members: dict[object, object] = {}
         for key, member in iter_model_members(value):
             if key in members:  # one of them would hide the other
-                raise Unencodable(f"{kind.__qualname__} holds two values under the key {shorten_value(key)}")
+                raise Unencodable(f"{get_qualified_name(kind)} holds two values under the key {shorten_value(key)}")
             members[key] = member
-        return self._read_mapping(members)
+        read = self._read_mapping(members)
+        return ObjectMembers(read, extras.keys()) if self._marks_types else read
+
+
+def _mark_text(read: EncodeHook, value: object) -> object:
+    text = read(value)
+    return ValueText(text) if type(text) is str else text
 
 
 def is_address_type(kind: type) -> bool:
@@ -165,13 +208,14 @@ def is_address_type(kind: type) -> bool:
 
 def _is_of_module(kind: type, modules: Set[str]) -> bool:
     """Tell whether *kind* is what one of *modules* has under its name."""
-    return kind.__module__ in modules and getattr(sys.modules[kind.__module__], kind.__name__, None) is kind
+    return kind.__module__ in modules and getattr(sys.modules[kind.__module__], get_class_name(kind), None) is kind
 
 
 def _read_zoned(write: EncodeHook, value: datetime | time) -> object:
     """Return a time as JSON; one of a time zone that only its own code can read is refused."""
     if value.tzinfo is not None and not _is_of_module(type(value.tzinfo), _ZONE_MODULES):
-        raise Unencodable(f"has a time zone of the class {type(value.tzinfo).__qualname__}, which is read by its code")
+        zone = get_qualified_name(type(value.tzinfo))
+        raise Unencodable(f"has a time zone of the class {zone}, which is read by its code")
     return write(value)
 
 
@@ -221,14 +265,14 @@ def _find_class_problem(kind: type) -> str:
         try:
             hidden = next((item.key for item in get_fields(kind) if not is_stored_field(kind, item)), None)
         except UnresolvedHintError as error:
-            return f"{kind.__qualname__} has an unresolved type hint: {error}"
+            return f"{get_qualified_name(kind)} has an unresolved type hint: {error}"
         if hidden is not None:
-            return f"{kind.__qualname__}.{hidden} is not stored, so it cannot be read back from what the tool gets"
+            return _say_not_stored(kind, hidden)
     elif is_pydantic_model(kind):
         if any(type(inspect.getattr_static(kind, name)) not in _STORE_TYPES for name in _STORES):
             return _say_who_reads(kind)
         if covered := find_covered_field(kind):
-            return f"{kind.__qualname__}.{covered} is not stored, so it cannot be read back from what the tool gets"
+            return _say_not_stored(kind, covered)
     else:
         return _say_who_reads(kind)
     if issubclass(kind, _PAYLOAD_TYPES) or type(kind.__getattribute__) is not WrapperDescriptorType:
@@ -237,7 +281,11 @@ def _find_class_problem(kind: type) -> str:
 
 
 def _say_who_reads(kind: type) -> str:
-    return f"{kind.__qualname__} is read by its own code, so what the tool gets cannot be judged"
+    return f"{get_qualified_name(kind)} is read by its own code, so what the tool gets cannot be judged"
+
+
+def _say_not_stored(kind: type, name: str) -> str:
+    return f"{get_qualified_name(kind)}.{name} is not stored, so it cannot be read back from what the tool gets"
 
 
 def is_stored_field(kind: Hint, item: ClassField) -> bool:

@@ -1,15 +1,17 @@
-# Tests of: execution/pipeline
+# Tests of: execution/edited_arguments, execution/pipeline, schema/value_reader
 """Arguments that an approver writes are those that the tool gets, or the call is refused."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any, NotRequired, Self
 
 import attrs
 import pytest
 from approval_answers import execute_answered
-from pydantic import BaseModel, Field, field_validator
+from changing_classes import ADDED, Mail
+from pydantic import BaseModel, ConfigDict, Field, RootModel, field_validator, model_validator
+from typing_extensions import TypedDict
 
 from praval_tools import Allow, ApprovalRequest, Outcome, Tool, ToolCall, ToolRegistry
 
@@ -46,6 +48,81 @@ class Plain:
 class Aliased(BaseModel):
     amount: int = Field(alias="theAmount")
     rate: float = 1
+
+
+@attrs.define
+class AttrsMail:
+    headers: dict[str, str] = attrs.field(converter=lambda headers: ADDED | headers)
+
+
+class ModelMail(BaseModel):
+    headers: dict[str, str]
+
+    @field_validator("headers")
+    @classmethod
+    def fill(cls, headers: dict[str, str]) -> dict[str, str]:
+        """Add a header."""
+        return ADDED | headers
+
+
+class Headers(RootModel[dict[str, str]]):
+    @field_validator("root")
+    @classmethod
+    def fill(cls, headers: dict[str, str]) -> dict[str, str]:
+        """Add a header."""
+        return ADDED | headers
+
+
+class RootMail(BaseModel):
+    headers: Headers
+
+
+class Extras(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+
+class FilledExtras(Extras):
+    @model_validator(mode="after")
+    def fill(self) -> Self:
+        """Add an extra key."""
+        assert self.__pydantic_extra__ is not None
+        self.__pydantic_extra__.setdefault("bcc", "everyone")
+        return self
+
+
+class ExtrasMail(BaseModel):
+    headers: FilledExtras
+
+
+class LooseHeaders(TypedDict):
+    to: str
+    bcc: NotRequired[str]
+
+
+@dataclass
+class LooseMail:
+    headers: LooseHeaders
+
+
+@dataclass
+class Fields:
+    to: str
+    bcc: str = ""
+    size: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.size = len(self.to)
+
+
+class FieldsMail(BaseModel):
+    headers: Extras
+    others: list[Fields] = [Fields("bob")]
+    more: dict[str, str] = ADDED
+
+
+@dataclass
+class FieldMail:
+    headers: Fields
 
 
 def pay_with(kind: Any, given: dict[str, Any], journal: str | None) -> tuple[ToolRegistry, list[Any], ToolCall]:
@@ -93,3 +170,36 @@ def test_classes_that_keep_them(kind: Any, given: dict[str, Any], journal: str |
 
     assert Outcome.OK is registry.execute(call).outcome
     assert [(1, "fine")] == got
+
+
+def send_without_bcc(kind: Any, journal: str | None) -> tuple[Outcome, list[Any]]:
+    """Return how a call ends whose approver takes the `bcc` out of the headers, and what the tool gets."""
+    registry, got = ToolRegistry(journal=journal), list[Any]()
+
+    def send(mail: Any) -> None:
+        """Send."""
+        got.append(mail)
+
+    send.__annotations__["mail"] = kind
+    registry.register_tool(Tool.from_function(send))
+    registry.configure("send", requires_approval=True)
+    registry.share_tool("send")
+    registry.set_approval_handler(lambda request: Allow({"mail": {"headers": {"to": "ann"}}}))
+    given = {"headers": {"to": "ann", "bcc": "bob"}}
+    return registry.execute(ToolCall("1", "send", {"mail": given}, "ann")).outcome, got
+
+
+class TestKeysThatAreTakenOut:
+    @pytest.mark.parametrize("journal", [None, "memory"])
+    @pytest.mark.parametrize("kind", [Mail, AttrsMail, ModelMail, RootMail, ExtrasMail])
+    def test_and_put_back_by_a_class(self, kind: Any, journal: str | None) -> None:
+        """Broken promise: a mail went to everyone though the approver had taken the `bcc` out of its headers."""
+        assert (Outcome.FORBIDDEN, []) == send_without_bcc(kind, journal)
+
+    @pytest.mark.parametrize("kind", [LooseMail, FieldMail, FieldsMail])
+    def test_and_stay_out(self, kind: Any) -> None:
+        """Defaults of fields, and fields that classes make themselves, are not what an approver took out."""
+        outcome, (mail,) = send_without_bcc(kind, None)
+
+        assert Outcome.OK is outcome
+        assert "bob" not in str(mail.headers)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import pytest
 
-from praval_tools import Outcome, Secret, ToolCall, ToolRegistry
+from praval_tools import Outcome, Secret, Tool, ToolCall, ToolRegistry
 from praval_tools.loop import ToolLoop
 from praval_tools.testing import fake_model
 
@@ -80,6 +81,130 @@ def test_amounts_are_no_secrets() -> None:
     registry.execute(ToolCall("1", "ask", {"promt": "hello"}, "ann"))
 
     assert "hello" in read_store(registry)
+
+
+Pin = Annotated[str, Secret]
+
+
+@dataclass
+class Login:
+    user: str
+    phrase: Pin
+
+
+@dataclass
+class Profile:
+    city: str
+    tags: list[str]
+    size: tuple[int, int] = (1, 1)
+
+
+@dataclass
+class Account:
+    login: Login | None
+    profile: Profile
+    age: int | None = None
+    more: Any = None
+    text: Any | str = ""
+
+
+PROFILE = {"city": "Rome", "tags": ["red"]}
+ONE_LEVEL_TOO_MANY: list[tuple[Any, Any]] = [
+    (Login, {"user": {"user": "bob", "phrase": SECRET}}),
+    (Login, {"user": ["bob", SECRET]}),
+    (Login, {"user": ("bob", {SECRET})}),
+    (tuple[str, Pin], [["bob", SECRET]]),
+    (tuple[str, Pin], [["bob", SECRET], "x"]),
+    (tuple[str, Pin], [{"user": "bob", "v": SECRET}]),
+    (tuple[str, Pin], ["bob", " ", SECRET]),
+    (Account, {"login": {"user": ["bob", SECRET]}, "profile": PROFILE}),
+    (Account, {"login": None, "profile": {"city": {"user": "bob", "phrase": SECRET}}}),
+    (Account, {"login": None, "profile": {**PROFILE, "phrase": SECRET}}),
+    (Account, {"login": None, "profile": {**PROFILE, "login": {"user": "bob", "phrase": SECRET}}}),
+    (Account, {"login": None, "profile": {**PROFILE, "tags": [["bob", SECRET]]}}),
+    (Account, {"login": None, "profile": {**PROFILE, "tags": {"phrase": SECRET}}}),
+    (Account, {"login": None, "profile": {**PROFILE, "size": [1, 2, SECRET]}}),
+    (Account, {"login": None, "profile": PROFILE, "age": [SECRET]}),
+]
+
+
+class TestOneLevelTooMany:
+    @pytest.mark.parametrize("agent", ["ann", "eve"])
+    @pytest.mark.parametrize("as_text", [False, True], ids=["dict", "text"])
+    @pytest.mark.parametrize(("hint", "given"), ONE_LEVEL_TOO_MANY, ids=repr)
+    def test_is_hidden(self, hint: Any, given: Any, agent: str, *, as_text: bool) -> None:
+        """Broken promise: a secret that was a level too deep, or an item too many, was written down."""
+        registry = ToolRegistry(journal="memory")
+
+        def take(record: Any) -> str:
+            """Take."""
+            return "never"
+
+        take.__annotations__ |= {"record": hint}
+        registry.tool(owned_by="ann")(take)
+        arguments = {"record": given}
+        as_json = json.dumps(arguments, default=list)
+        result = registry.execute(ToolCall("1", "take", as_json if as_text else arguments, agent))
+
+        assert result.outcome in (Outcome.INVALID_ARGUMENTS, Outcome.FORBIDDEN)
+        assert SECRET not in read_store(registry)
+
+    def test_beside_a_parameter(self) -> None:
+        """The same for the arguments themselves, where a schema was supplied, too."""
+        registry = ToolRegistry(journal="memory")
+        registry.tool("log_in", owned_by="ann")(login_marked)
+        schema = {"type": "object", "properties": {"user": {"type": "string"}, "pin": {"type": "string"}}}
+        registry.register_tool(Tool(name="log_on", parameters=schema, callable=login_marked, owned_by="ann"))
+
+        for name in ("log_in", "log_on", "log_inn"):
+            registry.execute(ToolCall(name, name, {"user": {"user": "bob", "pin": SECRET}}, "ann"))
+
+        assert SECRET not in read_store(registry)
+
+    @pytest.mark.parametrize(
+        "shown",
+        [
+            {"profile": {"city": "hello", "tags": []}},
+            {"profile": {"city": '{"a": "hello"}', "tags": []}},
+            {"profile": {"city": "Rome", "tags": ["hello"]}},
+            {"profile": {"city": "Rome", "tags": "hello"}},
+            {"profile": '{"city": "hello", "tags": []}'},
+            {"profile": PROFILE, "more": {"a": ["hello"]}},
+            {"profile": PROFILE, "more": ["hello"]},
+            {"profile": PROFILE, "text": {"a": ["hello"]}},
+            {"profile": PROFILE, "age": "hello"},
+        ],
+        ids=repr,
+    )
+    def test_what_may_fit_is_shown(self, shown: dict[str, Any]) -> None:
+        """Beside a secret, refused arguments are readable as far as their places are right."""
+        registry = ToolRegistry(journal="memory")
+
+        @registry.tool(owned_by="ann")
+        def take(record: Account, number: int) -> str:
+            """Take."""
+            return "never"
+
+        login = {"user": "bob", "phrase": SECRET}
+        registry.execute(ToolCall("1", "take", {"record": {"login": login, **shown}, "number": "x"}, "ann"))
+        written = read_store(registry)
+
+        assert "hello" in written and "bob" in written
+        assert SECRET not in written
+
+    def test_containers_are_shown_where_nothing_is_secret(self) -> None:
+        """A tool without secrets hides nothing of what does not fit."""
+        registry = ToolRegistry(journal="memory")
+
+        @registry.tool(owned_by="ann")
+        def take(profile: Profile) -> str:
+            """Take."""
+            return "never"
+
+        registry.execute(ToolCall("1", "take", {"profile": {"city": ["hello"], "town": "there"}}, "ann"))
+        written = read_store(registry)
+
+        assert "hello" in written and "there" in written
 
 
 UNKNOWN = {

@@ -1,9 +1,10 @@
 """A secret in a field that the constructor of its class does not take is hidden where a tool quotes it."""
 
-# Tests of: runs/call_secrets, schema/secret_marks, schema/model_marks
+# Tests of: runs/call_secrets, schema/secret_marks, schema/model_marks, tools/mark_schemas
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field, make_dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,8 @@ from telemetry_rig import RECORD_ALL, Collector, collector  # noqa: F401  # a fi
 from praval_tools import Allow, ApprovalRequest, Deny, Outcome, Secret, ToolCall, ToolError, ToolRegistry
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from somewhere import Client
 
 HIDDEN = "zq7x-made-by-the-class"
@@ -220,3 +223,71 @@ def test_short_ones_are_hidden_in_the_request_of_an_approval(hint: Any, value: A
 
     assert {"user": "ann", "pin": value} == request.arguments["record"]
     assert "'pin': '[secret " in written
+
+
+@dataclass
+class Session:
+    lock: threading.Lock
+    pin: Pin
+
+
+@dataclass
+class Connection:
+    client: Client
+    pin: Pin
+
+
+@dataclass
+class Plain:
+    city: str
+
+
+def make_short_kind(hint: Any, make_value: Callable[[], Any]) -> Any:
+    """Return a class with a short marked made field, and another made field of *hint*."""
+    other = ("other", hint, field(default_factory=make_value, init=False))
+    return make_dataclass("Short", [("user", str), ("pin", Pin, field(default="q7z", init=False)), other])
+
+
+def ask_for_approval(hints: dict[str, Any], arguments: dict[str, Any]) -> str:
+    """Return what is written of a call that waits for an approval."""
+    with ToolRegistry(journal="memory") as registry:
+
+        def take(record: Any, place: Any = None) -> str:
+            """Take."""
+            return "never"
+
+        take.__annotations__ |= hints
+        registry.tool(owned_by="ann", requires_approval=True)(take)
+        registry.execute(ToolCall("c", "take", arguments, "ann"))
+        assert registry.approvals.pending()
+        return read_journal(registry)
+
+
+WITHOUT_SCHEMA = {
+    "lock": (threading.Lock, threading.Lock),
+    "list": (list[threading.Lock], lambda: [threading.Lock()]),
+    "unresolved": (Connection, lambda: Connection(None, "q7z")),
+    "inner": (Session, lambda: Session(threading.Lock(), "q7z")),
+    "marked": (Annotated[threading.Lock, Secret], threading.Lock),
+}
+
+
+@pytest.mark.parametrize(("hint", "make_value"), WITHOUT_SCHEMA.values(), ids=WITHOUT_SCHEMA)
+def test_short_ones_are_hidden_beside_fields_without_a_schema(hint: Any, make_value: Any) -> None:
+    """Broken promise: one made field that no JSON can hold showed the short ones of all classes of the tool."""
+    written = ask_for_approval({"record": make_short_kind(hint, make_value)}, {"record": {"user": "ann"}})
+
+    assert "'user': 'ann'" in written and "'pin': '[secret " in written
+    assert "q7z" not in written
+
+
+def test_short_ones_are_hidden_beside_another_class_with_fields_without_a_schema() -> None:
+    """Another parameter's class with such a field shows none of them either."""
+    lock = ("lock", threading.Lock, field(default_factory=threading.Lock, init=False))
+    place = make_dataclass("Place", [("city", str), lock])
+    hints = {"record": make_short_kind(Plain, lambda: Plain("Rome")), "place": place}
+
+    written = ask_for_approval(hints, {"record": {"user": "ann"}, "place": {"city": "Oslo"}})
+
+    assert "'user': 'ann'" in written and "Rome" in written and "Oslo" in written
+    assert "q7z" not in written

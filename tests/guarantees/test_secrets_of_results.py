@@ -74,7 +74,7 @@ class TestMarkedFields:
         gate = threading.Event()
         with ToolRegistry(journal="memory") as registry:
 
-            @registry.tool("slow", engine="thread", timeout=0.05, shared=True)
+            @registry.tool("slow", engine="thread", timeout=0.5, shared=True)
             def slow() -> Any:
                 """Give an account too late."""
                 gate.wait(20)

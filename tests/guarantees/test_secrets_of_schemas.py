@@ -1,16 +1,19 @@
 """What a supplied schema marks as secret: no model is shown its default or an example of it, and the tool gets it."""
 
-# Tests of: schema/secret_marks, tools/compiled, tools/implementation
+# Tests of: schema/secret_marks, schema/model_schemas, tools/compiled, tools/implementation
 
 from __future__ import annotations
 
 import copy
 import json
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel, SecretStr
+from pydantic.json_schema import GenerateJsonSchema
 
 from praval_tools import Outcome, Secret, Tool, ToolCall, ToolRegistry
 from praval_tools.formats import FORMATS
@@ -125,3 +128,81 @@ class TestSchemas:
 
         assert hide_plainly(schema)[0] == hide_secret_values(schema)
         assert before == schema
+
+
+class OwnSchema(BaseModel):
+    """Makes its schema itself, and takes only the mode."""
+
+    x: int = 1
+
+    @classmethod
+    def model_json_schema(cls, mode: str = "validation") -> dict[str, Any]:  # type: ignore[override]
+        return {"type": "object", "properties": {"x": {"type": "integer", "description": "Mine."}}}
+
+
+class Described(GenerateJsonSchema):
+    def int_schema(self, schema: Any) -> dict[str, Any]:
+        return {**super().int_schema(schema), "description": "Mine."}
+
+
+class OwnGenerator(BaseModel):
+    """Has a generator of schemas of its own."""
+
+    x: int = 1
+    key: SecretStr = SecretStr(SECRET)
+
+    @classmethod
+    def model_json_schema(cls, *args: Any, schema_generator: Any = Described, **options: Any) -> dict[str, Any]:
+        return super().model_json_schema(*args, schema_generator=schema_generator, **options)
+
+
+class Decorated(BaseModel):
+    """Adds to the schema that pydantic makes."""
+
+    x: int = 1
+    key: SecretStr = SecretStr(SECRET)
+
+    @classmethod
+    def model_json_schema(cls, **options: Any) -> dict[str, Any]:
+        schema = super().model_json_schema(**options)
+        schema["properties"]["x"]["description"] = "Mine."
+        return schema
+
+
+@pytest.mark.parametrize("kind", [OwnSchema, OwnGenerator, Decorated])
+def test_models_that_describe_themselves(kind: Any) -> None:
+    """Broken promise: they raised, or were described in pydantic's words; secret defaults are left out all the same."""
+    registry = ToolRegistry()
+
+    def take(order: Any) -> None:
+        """Take."""
+
+    take.__annotations__["order"] = kind
+    registry.tool("take", owned_by="ann")(take)
+    shown = json.dumps(registry.schemas("ann"))
+    assert "Mine." in shown and SECRET not in shown
+
+
+class Lazy:
+    """Raises whatever is read of it."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError("working outside of request context")
+
+
+@dataclass
+class WithLazyMember:
+    number: int = 1
+    current: ClassVar[Any] = Lazy()
+
+
+def test_other_members_of_a_class_are_not_read() -> None:
+    """With a journal, a class attribute that raises ended each call as an error of the tool."""
+    with ToolRegistry(journal="memory") as registry:
+
+        @registry.tool(owned_by="ann")
+        def give() -> WithLazyMember:
+            """Give."""
+            return WithLazyMember(4)
+
+        assert registry.execute(ToolCall("c", "give", {}, "ann")).success

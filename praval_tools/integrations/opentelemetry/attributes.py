@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from praval_tools.access.records import Principal
+from praval_tools.names import get_class_name
 from praval_tools.schema.json_values import replace_surrogates
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.tool import AnyTool
@@ -76,7 +77,9 @@ def describe_result(result: ToolResult) -> Ending:
 
 def describe_interruption(kind: type[BaseException]) -> Ending:
     """Return how a call ended in whose place *kind* was raised: a cancellation, or a mistake of the host program."""
-    return Ending(error=clean_text(kind.__name__)) if issubclass(kind, Exception) else Ending(Outcome.CANCELLED.value)
+    if issubclass(kind, Exception):
+        return Ending(error=clean_text(get_class_name(kind)))
+    return Ending(Outcome.CANCELLED.value)
 
 
 def clean_text(value: object, limit: int = _MAX_TEXT) -> str:

@@ -8,7 +8,7 @@ from typing import Final, ParamSpec, TypeVar
 
 from praval_tools.access.problems import RegistryProblem
 from praval_tools.errors import get_user_stacklevel
-from praval_tools.names import describe_error, shorten_repr
+from praval_tools.names import describe_error, get_class_name, shorten_repr
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class Backend:
         key = (action, type(error))
         if key in self._problems or len(self._problems) >= _MAX_FAILURES:
             return
-        text = f"Telemetry failed ({type(error).__name__}: {shorten_repr(describe_error(error), 200)})."
+        text = f"Telemetry failed ({get_class_name(type(error))}: {shorten_repr(describe_error(error), 200)})."
         problem = RegistryProblem("telemetry", "telemetry", text, "Calls go on without; see the provider's set-up.")
         if self._problems.setdefault(key, problem) is not problem:
             return

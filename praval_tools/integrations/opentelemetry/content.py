@@ -18,9 +18,8 @@ from praval_tools.runs.call_secrets import (
     find_shown_secrets,
     hide_class_messages,
 )
-from praval_tools.runs.call_writer import encode_run_value, read_run_value
+from praval_tools.runs.call_writer import write_run_value
 from praval_tools.schema.json_values import replace_surrogates, replace_surrogates_in_json
-from praval_tools.schema.tables import take_apart_once
 from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.truncation import truncate_json, truncate_text
 from praval_tools.tools.value_codec import pack_value
@@ -68,12 +67,13 @@ class CallContent:
             text = result.error if error is None else str(hide_class_messages(error, self._plan, self._secrets))
             self._error = self._write(self._plan.redact_text(text or "", self._secrets))
         elif self._run is not None:
+            marked_values = list[object]()
             try:
-                with take_apart_once():
-                    result, self._secrets = read_run_value(self._run, result, self._plan, self._secrets)
-                    value, _ = encode_run_value(self._run, result.result)
+                value, _, result = write_run_value(self._run, result, marked_values)
             except (Exception, SystemExit):  # the value may run code of its own, and need not have a JSON form
                 return result
+            finally:
+                self._secrets = self._plan.mark_secrets(marked_values, self._secrets)
             self._value = self._write(self._plan.redact_result(value, self._secrets))
         return result
 

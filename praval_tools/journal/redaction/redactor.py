@@ -19,7 +19,7 @@ import msgspec
 
 from praval_tools.journal.events import AgentToolCall, ApprovalAsked, EventBase, JournalEvent
 from praval_tools.journal.redaction.marker_key import compute_key_id
-from praval_tools.journal.redaction.nested_json import decode_bytes, parse_json, parse_nested_json
+from praval_tools.journal.redaction.nested_json import decode_bytes, iter_json_parts, parse_json, parse_nested_json
 from praval_tools.journal.redaction.secret_names import (
     DEFAULT_SECRET_NAMES,
     HARMLESS_VALUES,
@@ -41,10 +41,11 @@ from praval_tools.journal.redaction.secret_tree import (
     SecretNode,
     build_secret_tree,
     get_member_nodes,
+    get_text_nodes,
     has_secret_keys,
     is_known,
+    is_misplaced,
     is_secret,
-    is_wrong_container,
     join_nodes,
 )
 from praval_tools.schema.json_values import to_canonical_json, to_compact_json
@@ -100,6 +101,8 @@ class Redactor:
             for is_validated in (True, False)
         )
         joined = [nodes[0] if len(nodes) == 1 else join_nodes(nodes) for nodes in (validated, unvalidated)]
+        if not joined[1].contains_secrets:  # what does not fit hides nothing
+            joined[1] = joined[0]
         plan = RedactionPlan(self, joined[0], joined[1], build_secret_tree(result, self.secret_names))
         if defaults:
             plan.default_secrets = plan.redact_arguments(defaults)[1]
@@ -169,7 +172,7 @@ class Redactor:
         kind = type(value)
         if value is None or kind is bool or (kind in _SIZED_TYPES and not value):
             return False
-        if nodes and (is_secret(nodes) or is_wrong_container(kind, nodes)):
+        if nodes and (is_secret(nodes) or is_misplaced(kind, nodes)):
             return True
         return type(key) is str and self.secret_names(key) and not (kind in (int, float) and is_amount(key))
 
@@ -228,7 +231,7 @@ class _SecretFinder:
 
     def _search_text(self, text: str, nodes: _Nodes, level: int) -> None:
         if (inner := parse_json(text, level)) is not text:
-            self._search(None, inner, nodes, level + 1)
+            self._search(None, inner, get_text_nodes(nodes), level + 1)
             return
         for start, end in self._redactor.secret_names.find_values(text, self._secret_member_names):
             secret = text[start:end]
@@ -289,13 +292,27 @@ class _SecretReplacer:
         return replace_spans(key, self._secrets.find_spans(key)) if self._secrets and not is_known(nodes, key) else key
 
     def _replace_in_text(self, text: str, nodes: _Nodes, level: int) -> str:
-        if (inner := parse_json(text, level)) is not text:
-            clean = self.replace(inner, nodes, level + 1)
-            return text if clean is inner else to_compact_json(clean)
         spans: list[MarkedSpan] = list(self._secrets.find_spans(text)) if self._secrets else []
+        if (inner := parse_json(text, level)) is not text:
+            return self._replace_in_json_text(text, inner, spans, nodes, level)
         for start, end in self._redactor.secret_names.find_values(text, self._secret_member_names):
             spans.append((start, end, self._redactor.make_marker(text[start:end])))
         return replace_spans(text, spans)
+
+    def _replace_in_json_text(
+        self, text: str, inner: PythonValue, spans: list[MarkedSpan], nodes: _Nodes, level: int
+    ) -> str:
+        """Return *text*, the JSON text of *inner*, without secrets, whether these are in its members or parts of it."""
+        if parts := list(iter_json_parts(text, spans, self._secrets)) if spans else []:
+            quoted = replace_spans(text, [(start, end, f'"{marker}"') for start, end, marker in parts])
+            inner = parse_json(quoted, level)
+            if inner is quoted or any(text[start] not in "[{" for start, _, _ in parts):
+                return self._redactor.make_marker(text)  # what is left is not JSON, or has another key: all is hidden
+            if type(inner) is str:
+                return inner  # the whole text was a secret
+            text = quoted
+        clean = self.replace(inner, get_text_nodes(nodes), level + 1)
+        return text if clean is inner else to_compact_json(clean)
 
 
 class RedactionPlan:
@@ -324,6 +341,10 @@ class RedactionPlan:
         nodes = join_nodes([*(plan.unvalidated_nodes[0] for plan in similar), *others])
         return RedactionPlan(self._redactor, nodes, nodes, self._result_nodes[0])
 
+    def parse_unvalidated(self, arguments: PythonValue) -> PythonValue:
+        """Return arguments that may be anything as they are searched: parsed, where a container holds the secrets."""
+        return parse_nested_json(arguments) if self.unvalidated_nodes[0].container_types else arguments
+
     def redact_arguments(
         self, arguments: PythonValue, secrets: SecretMarkers = NO_SECRETS, *, is_validated: bool = True
     ) -> tuple[PythonValue, SecretMarkers]:
@@ -338,8 +359,7 @@ class RedactionPlan:
         """
         secrets = secrets or self.default_secrets
         if not is_validated:
-            if self.unvalidated_nodes[0].container_type:
-                arguments = parse_nested_json(arguments)
+            arguments = self.parse_unvalidated(arguments)
             return self._redactor.redact(
                 arguments, secrets, self.unvalidated_nodes, max_secret_length=_MAX_REFUSED_SECRET_LENGTH
             )

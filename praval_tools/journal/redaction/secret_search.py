@@ -165,7 +165,8 @@ def _iter_escaped_forms(secret: str, data: bytes) -> Iterator[str]:
     escaped = json.dumps(secret)[1:-1]
     plain = json.dumps(secret, ensure_ascii=False)[1:-1]
     yield from (escaped, plain, json.dumps(escaped)[1:-1], json.dumps(plain, ensure_ascii=False)[1:-1])
-    yield from (repr(secret)[1:-1], ascii(secret)[1:-1], repr(f"{secret}'\"")[1:-1].removesuffix("\\'\""))
+    for text in (secret, escaped, plain):
+        yield from (repr(text)[1:-1], ascii(text)[1:-1], repr(f"{text}'\"")[1:-1].removesuffix("\\'\""))
     for quoted in (quote(data, safe=""), quote(data), quote_plus(data, safe=""), quote_plus(data, safe="/")):
         yield from (quoted, _lowercase_hex_escapes(quoted))
 

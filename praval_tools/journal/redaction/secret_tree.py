@@ -22,6 +22,7 @@ _CONDITION_KEYWORDS: Final = ("then", "else", "if", "not", "contentSchema")
 _DEPENDENT_KEYWORDS: Final = ("dependentSchemas", "dependencies")
 _REFERENCE_KEYWORDS: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 _ANCHOR_KEYWORDS: Final = ("$anchor", "$dynamicAnchor", "$id", "id")
+_CONTAINER_TYPES: Final[Mapping[object, type]] = {"object": dict, "array": list}
 _MAX_NESTING: Final = 32
 
 _Schema = Mapping[str, Any]
@@ -38,7 +39,8 @@ class SecretNode:
         secret_keys: The keys of the value are secret.
         contains_secrets: Something inside is secret.
         secret_member_names: The keys of what is secret anywhere inside; for text that should be JSON and is not.
-        container_type: The kind of container that holds secrets here; a value of another kind may be misplaced.
+        container_types: The containers, dict and list, that fit here; others may be misplaced. None where not known.
+        is_closed: Members that the schema does not name do not fit.
         alternatives: Nodes that describe the same value, too.
         closure: This node and its alternatives, and theirs.
     """
@@ -48,7 +50,8 @@ class SecretNode:
     secret_keys: bool = False
     contains_secrets: bool = False
     secret_member_names: frozenset[str] = frozenset()
-    container_type: type | None = None
+    container_types: frozenset[type] | None = None
+    is_closed: bool = False
     members: dict[str | int, SecretNode] = field(factory=dict)
     items: SecretNode | None = None
     additional: SecretNode | None = None
@@ -59,15 +62,19 @@ class SecretNode:
 UNKNOWN_NODES: Final = (SecretNode(),)
 """Nothing is known: only names of keys say what is secret."""
 
+_SECRET_NODES: Final = (SecretNode(secret=True),)
+
 
 def get_member_nodes(nodes: Iterable[SecretNode], step: str | int) -> tuple[SecretNode, ...]:
     """Return the nodes of the member *step* of a value that any of *nodes* may describe, each once."""
     members: dict[SecretNode, None] = {}
+    is_closed = False
     for node in dict.fromkeys(_iter_closures(nodes)):  # else their number would grow at every level of a value
+        is_closed = is_closed or node.is_closed
         member = node.members.get(step) or (node.items if type(step) is int else None) or node.additional
         if member is not None:
             members.update(dict.fromkeys(member.closure))
-    return tuple(members)
+    return tuple(members) or (_SECRET_NODES if is_closed else ())
 
 
 def is_secret(nodes: Iterable[SecretNode]) -> bool:
@@ -75,10 +82,24 @@ def is_secret(nodes: Iterable[SecretNode]) -> bool:
     return any(node.secret for node in _iter_closures(nodes))
 
 
-def is_wrong_container(kind: type, nodes: Iterable[SecretNode]) -> bool:
-    """Tell whether a value of *kind* is where other containers hold secrets."""
-    expected = {node.container_type for node in _iter_closures(nodes)} - {None}
-    return bool(expected) and (list if kind in (tuple, set, frozenset) else kind) not in expected
+def is_misplaced(kind: type, nodes: Iterable[SecretNode]) -> bool:
+    """Tell whether a value of *kind* is a container where none like it fits, or stands for one that has secrets."""
+    known = [node for node in _iter_closures(nodes) if node.container_types is not None]
+    container = list if kind in (list, tuple, set, frozenset) else kind
+    if container in (dict, list):
+        return bool(known) and not any(container in (node.container_types or ()) for node in known)
+    return any(node.container_types and node.contains_secrets for node in known)
+
+
+def get_text_nodes(nodes: tuple[SecretNode, ...]) -> tuple[SecretNode, ...]:
+    """
+    Return the nodes of what a text holds as JSON, of the *nodes* of the text itself.
+
+    They are the same where a container fits there, too, or secrets are in it; where only a text fits, none are known.
+    """
+    closures = list(_iter_closures(nodes))
+    takes_others = any(node.container_types or node.contains_secrets for node in closures)
+    return nodes if takes_others or all(node.container_types is None for node in closures) else UNKNOWN_NODES
 
 
 def has_secret_keys(nodes: Iterable[SecretNode]) -> bool:
@@ -102,7 +123,7 @@ def join_nodes(nodes: Iterable[SecretNode]) -> SecretNode:
     joined.closure = tuple(_iter_reachable(joined, lambda reached: reached.alternatives))
     joined.contains_secrets = any(node.contains_secrets for node in joined.alternatives)
     joined.secret_member_names = frozenset().union(*(node.secret_member_names for node in joined.alternatives))
-    joined.container_type = next((node.container_type for node in joined.alternatives if node.container_type), None)
+    joined.container_types = next((node.container_types for node in joined.alternatives if node.container_types), None)
     return joined
 
 
@@ -112,8 +133,8 @@ def build_secret_tree(
     """
     Return the node of the values of a JSON Schema; `writeOnly` and the format `password` mark what is secret.
 
-    In values that may not fit the schema, where it expects secrets, by their marks or by their names, what it does not
-    know is secret, too: a model misspells a name, or leaves a level out.
+    In values that may not fit a schema with secrets, by their marks or by their names, what it does not know is secret,
+    too, and so is a container in a place where none fits: a model misspells a name, leaves a level out, or adds one.
 
     Args:
         schema: The schema of the arguments, or of the result; None where anything may come.
@@ -122,7 +143,7 @@ def build_secret_tree(
     """
     if not isinstance(schema, Mapping):
         return SecretNode()
-    builder = _SecretTreeBuilder(schema, is_secret_name, marks_names=not is_validated)
+    builder = _SecretTreeBuilder(schema, is_secret_name, is_validated=is_validated)
     root = builder.build_node(schema)
     for node in builder.nodes:
         node.closure = tuple(_iter_reachable(node, lambda reached: reached.alternatives))
@@ -145,11 +166,16 @@ def build_secret_tree(
 
 def _mark_unknown_members_secret(node: SecretNode) -> None:
     """Make the members that *node* does not know secret, where it has secrets."""
-    has_known_members = node.members or node.items is not None or node.additional is not None
-    if node.contains_secrets and not node.secret and has_known_members:
-        node.container_type = list if node.items is not None or 0 in node.members else dict
-        if node.container_type is dict and node.additional is None:
+    if node.contains_secrets and not node.secret and _has_known_members(node):
+        types = node.container_types or ()
+        if list in types and node.items is None:
+            node.items = SecretNode(secret=True)
+        if dict in types and node.additional is None:
             node.additional = SecretNode(secret=True)
+
+
+def _has_known_members(node: SecretNode) -> bool:
+    return bool(node.members) or node.items is not None or node.additional is not None
 
 
 class _SecretTreeBuilder:
@@ -159,11 +185,11 @@ class _SecretTreeBuilder:
     Args:
         root: The schema.
         is_secret_name: Tells whether the value of a key is secret by the key's name.
-        marks_names: The nodes of such keys are secret, too.
+        is_validated: The values fit the schema; else the nodes of such keys are secret, and say what does not fit.
     """
 
-    def __init__(self, root: _Schema, is_secret_name: Callable[[str], bool], *, marks_names: bool) -> None:
-        self._root, self._is_secret_name, self._marks_names = root, is_secret_name, marks_names
+    def __init__(self, root: _Schema, is_secret_name: Callable[[str], bool], *, is_validated: bool) -> None:
+        self._root, self._is_secret_name, self._is_validated = root, is_secret_name, is_validated
         self._nodes_by_schema: dict[int, SecretNode] = {}
         self.nodes: list[SecretNode] = []
         self._unknown_schema: _Schema = {"writeOnly": has_secret_schema(root)}
@@ -177,11 +203,14 @@ class _SecretTreeBuilder:
         if node is None:
             node = self._nodes_by_schema[id(schema)] = self._add_node()
             self._fill_node(node, schema)
+            if not self._is_validated:
+                node.container_types = _find_container_types(node, schema)
+                node.is_closed = any(schema.get(name) is False for name in (*_ITEM_KEYWORDS, *_MEMBER_KEYWORDS))
         return node
 
     def _build_member(self, step: str | int, schema: object) -> SecretNode:
         member = self.build_node(schema)
-        if not (self._marks_names and isinstance(step, str) and self._is_secret_name(step)):
+        if self._is_validated or not (isinstance(step, str) and self._is_secret_name(step)):
             return member
         if is_amount(step) and self.is_textless(schema, ()):
             return member
@@ -265,6 +294,21 @@ class _SecretTreeBuilder:
             members = (schema.get("properties") or {}).items()
             return all(self.is_textless(part, outer) and not self._is_secret_name(name) for name, part in members)
         return False
+
+
+def _find_container_types(node: SecretNode, schema: _Schema) -> frozenset[type] | None:
+    """Return the containers that *schema*, the one of *node*, lets in; None where it says nothing of them."""
+    if kinds := schema.get("type"):
+        names = (kinds,) if isinstance(kinds, str) else kinds
+        return frozenset(_CONTAINER_TYPES[name] for name in names if name in _CONTAINER_TYPES)
+    if "enum" in schema or "const" in schema:
+        values = schema.get("enum") or (schema.get("const"),)
+        return frozenset(type(value) for value in values) & {dict, list}
+    if any(part in ({}, True) for name in ("anyOf", "oneOf") for part in schema.get(name) or ()):
+        return frozenset({dict, list})  # anything fits
+    if _has_known_members(node):
+        return frozenset({list if node.items is not None or 0 in node.members else dict})
+    return None
 
 
 def _collect_anchors(root: _Schema) -> dict[str, list[object]]:

@@ -1,5 +1,7 @@
 """What a value of a subclass holds is what is written of it, and who sends numbers cannot choose slow ones."""
 
+# Tests of: builtin_iteration, schema/hash_collisions
+
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict

@@ -1,0 +1,119 @@
+"""Finds in the JSON of a value what stands where classes mark a secret, since serializers may write another value."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Set
+from contextlib import suppress
+from enum import Enum
+from functools import lru_cache
+from typing import Final
+
+from praval_tools.names import has_type
+from praval_tools.schema.class_fields import get_all_fields, is_pydantic_model
+from praval_tools.schema.json_values import SCALAR_TYPES
+from praval_tools.schema.marked_values import has_members, iter_class_members, iter_marked_values
+from praval_tools.schema.model_marks import read_computed_fields, read_model_marks
+from praval_tools.schema.tables import take_apart
+from praval_tools.schema.type_hints import Hint, UnresolvedHintError
+
+_MAX_SET: Final = 100
+"""How many items of a set are paired, each with all that is written of it."""
+
+
+def read_written_secrets(value: object, written: object) -> list[object]:
+    """
+    Return what stands in *written*, the JSON of *value*, where the classes of instances in *value* mark secrets.
+
+    A serializer may write anything: where it is not known what of a value stands in a place, that is returned as a
+    whole, if a secret is in the value. Not returned is what a serializer adds to an object under a key of its own, such
+    as the name of a class.
+    """
+    secrets: list[object] = []
+    stack = [(value, written)]
+    while stack:
+        part, json = stack.pop()
+        if type(part) in SCALAR_TYPES or json is None:
+            continue
+        pairs = list(_pair_members(part, json) if has_members(type(part)) else _pair_parts(part, json))
+        for inner, inner_json, is_secret in pairs:
+            if not is_secret:
+                stack.append((inner, inner_json))
+            elif not _is_hidden(inner_json):
+                secrets.append(inner_json)
+    return secrets
+
+
+def _pair_members(instance: object, json: object) -> Iterator[tuple[object, object, bool]]:
+    """Yield the members of an instance with their JSON, and whether that is secret."""
+    kind: Hint = type(instance)
+    if is_pydantic_model(kind) and read_model_marks(kind).is_whole:
+        yield instance, json, True
+        return
+    members = {member.name: member for member in iter_class_members(instance, with_computed=True)}
+    if getattr(kind, "__pydantic_root_model__", False):
+        yield from ((member.value, json, member.is_marked) for name, member in members.items() if name == "root")
+    elif type(json) is list and has_type(instance, tuple):
+        for member, item in zip(members.values(), json, strict=False):
+            yield member.value, item, member.is_marked
+    elif type(json) is dict:
+        names = _read_written_names(kind)
+        named = [(members[name], item) for key, item in json.items() if (name := names.get(key, key)) in members]
+        yield from ((member.value, item, member.is_marked) for member, item in named)
+    else:
+        yield from _hide_whole(instance, json)
+
+
+def _pair_parts(value: object, json: object) -> Iterator[tuple[object, object, bool]]:
+    """Yield the parts of any other value with their JSON, and whether that is secret."""
+    with suppress(Exception, SystemExit):  # the seam to code of other classes; what raises has no JSON form either
+        if has_type(value, Enum):
+            yield value.value, json, False
+        elif (parts := take_apart(value)) is not value:
+            yield parts, json, False
+        elif has_type(value, Mapping):
+            yield from _pair_items(value, json)
+        elif has_type(value, Set) and type(json) is list:  # written in another order
+            pairs = ((item, written, False) for item in value for written in json)
+            yield from pairs if len(json) <= _MAX_SET else _hide_whole(value, json)
+        elif has_type(value, Collection) and type(json) is list and len(value) == len(json):
+            yield from ((item, written, False) for item, written in zip(value, json, strict=True))
+        else:
+            yield from _hide_whole(value, json)
+
+
+def _pair_items(value: Mapping[object, object], json: object) -> Iterator[tuple[object, object, bool]]:
+    """Yield the items of a mapping with their JSON: by their keys, and what has keys that are no texts in its order."""
+    keys = list(value)
+    written: dict[str, object] = json if type(json) is dict else {}
+    named = {key for key in keys if type(key) is str and key in written}
+    others = [key for key in keys if type(key) is not str or key not in named]
+    rest = [item for key, item in written.items() if key not in named]
+    if type(json) is not dict or len(others) != len(rest) or any(type(key) is str for key in others):
+        yield from _hide_whole(value, json)
+        return
+    yield from ((value[key], written[key], False) for key in named)
+    yield from ((value[key], item, False) for key, item in zip(others, rest, strict=True))
+
+
+def _hide_whole(value: object, json: object) -> Iterator[tuple[object, object, bool]]:
+    """Yield all that is written of a value, if a secret is in it."""
+    if any(not (marked is None or (type(marked) is str and not marked)) for marked in iter_marked_values(value)):
+        yield value, json, True
+
+
+def _is_hidden(json: object) -> bool:
+    """Tell whether JSON is a row of asterisks, as which pydantic writes its secrets."""
+    return type(json) is str and not json.strip("*")
+
+
+@lru_cache(maxsize=1024)
+def _read_written_names(kind: Hint) -> dict[str, str]:
+    """Return the keys under which members of a class are written, with their names."""
+    if is_pydantic_model(kind):
+        fields, names = {**kind.model_fields, **kind.model_computed_fields}, dict[str, str]()
+    else:
+        fields, names = {**getattr(kind, "__pydantic_fields__", {}), **read_computed_fields(kind)}, dict[str, str]()
+        with suppress(UnresolvedHintError):  # nobody knows its keys
+            names = {key: item.attribute for item in get_all_fields(kind) for key in (item.attribute, item.key)}
+    aliases = {getattr(item, "serialization_alias", None) or item.alias: name for name, item in fields.items()}
+    return names | {name: name for name in fields} | {key: name for key, name in aliases.items() if key is not None}
