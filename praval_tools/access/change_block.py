@@ -65,7 +65,17 @@ class ChangeBlock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
-        self._setting.__exit__()
+        try:
+            self._setting.__exit__()
+        except BaseException as interrupt:  # it may come before the setting is taken back, and ends the change
+            self._setting.__exit__()
+            self._end(type(interrupt), interrupt, interrupt.__traceback__)
+            raise
+        return self._end(kind, error, traceback)
+
+    def _end(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
         if not self._opened.is_undone:
             self._forget()
             return self._held.__exit__(kind, error, traceback)

@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from praval_tools.access import events
 from praval_tools.access.permissions import SwitchTarget
 from praval_tools.access.records import AgentProfile, Block, ToolRecord
-from praval_tools.access.state import AccessState, get_tool_origin
+from praval_tools.access.restore import is_other_version
+from praval_tools.access.state import AccessState, get_declarer, get_tool_origin, list_shared_sources
 from praval_tools.errors import (
     DuplicateAgentError,
     DuplicateToolError,
@@ -114,19 +115,16 @@ def plan_registration(state: AccessState, tool: AnyTool, actor: str, *, replace:
     old = state.tools[holder].tool
     is_rerun = (
         holder == tool.name
-        and _get_distribution(tool) == _get_distribution(old)
+        and get_tool_origin(tool) == get_tool_origin(old)
         and tool.implementation.site.is_rerun_of(old.implementation.site)
     )
     if holder != tool.name or not (replace or is_rerun):
         source, new_source = str(old.metadata.source or "code"), str(tool.metadata.source or "code")
         raise DuplicateToolError(holder, old.metadata.owned_by, source, owner, new_source, tool.name)
     require_owner(state, actor, "replace", holder)
-    return [events.ToolRegistered(tool=tool, replaces=True, by=actor, reason=reason)]
-
-
-def _get_distribution(tool: AnyTool) -> str:
-    """Return the distribution that ships a tool; another one never takes its place."""
-    return tool.metadata.source.distribution if tool.metadata.source is not None else ""
+    is_of_code = bool(get_declarer(tool) or get_declarer(old))  # the host's own versions follow one another
+    is_other = is_of_code and is_other_version(state.tools[holder], tool)
+    return [events.ToolRegistered(tool=tool, replaces=True, is_other_version=is_other, by=actor, reason=reason)]
 
 
 def plan_agent_declaration(state: AccessState, profile: AgentProfile, actor: str, same_place: bool) -> EventList:
@@ -140,11 +138,23 @@ def plan_agent_declaration(state: AccessState, profile: AgentProfile, actor: str
 
 
 def plan_block(state: AccessState, block: Block) -> EventList:
-    """Plan a block; it may come before the tool."""
-    require_owner(state, block.by, "block an agent from", block.tool)
+    """Plan a block; it may come before the tool. It counts for each tool of the name, whatever its source."""
+    record = require_owner(state, block.by, "block an agent from", block.tool)
+    _refuse_to_change_blocks(record, block.by, "block an agent from", block.tool)
     if block in state.get_access(block.agent, block.tool).blocks:
         return []
     return [events.ToolBlocked(block=block, by=block.by, reason=block.reason)]
+
+
+def _refuse_to_change_blocks(record: ToolRecord | None, actor: str, verb: str, tool: str) -> None:
+    """Refuse an owner whose tool is not the host's: blocks count for each tool of a name, so for the host's, too."""
+    source = None if record is None else record.tool.metadata.source
+    if actor == OPERATOR or source is None:
+        return
+    if source.declared_by or source.kind == "plugin":
+        origin = f"was declared by code of {source.declared_by!r}" if source.declared_by else f"is of {source}"
+        why = f"a block counts for each tool of that name, and this one {origin}"
+        raise NotOwnerError(actor, verb, tool, None, why)
 
 
 def plan_unblock(state: AccessState, tool: str, agent: str, actor: str, reason: str) -> EventList:
@@ -153,6 +163,7 @@ def plan_unblock(state: AccessState, tool: str, agent: str, actor: str, reason: 
     if actor != OPERATOR and (record is None or record.tool.metadata.owned_by != actor):
         raise NotOwnerError(actor, "unblock", tool, None, "a block is lifted by who set it and owns the tool still")
     require_owner(state, actor, "unblock", tool)
+    _refuse_to_change_blocks(record, actor, "unblock", tool)
     blocks = state.get_access(agent, tool).blocks
     if not blocks:
         return []
@@ -185,9 +196,10 @@ def plan_share(state: AccessState, tool: str, actor: str, reason: str) -> EventL
 
 
 def plan_unshare(state: AccessState, tool: str, actor: str, reason: str) -> EventList:
-    """Plan that a tool is not shared any more; nothing where it is not."""
+    """Plan that a tool is not shared any more, and no sharing of it waits; nothing where that is so."""
     record = _require_owned_tool(state, actor, "unshare", tool)
-    return [events.ToolUnshared(tool=tool, by=actor, reason=reason)] if record.tool.metadata.shared else []
+    has_effect = record.tool.metadata.shared or list_shared_sources(state, tool)
+    return [events.ToolUnshared(tool=tool, by=actor, reason=reason)] if has_effect else []
 
 
 def _require_owned_tool(state: AccessState, actor: str, verb: str, tool: str) -> ToolRecord:

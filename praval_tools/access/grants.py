@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import deepcopy
 from datetime import datetime, timedelta, timezone
+from typing import cast
 
 import msgspec
 from attrs import evolve
 from msgspec.structs import replace
 
 from praval_tools.access import events
+from praval_tools.access.bounds.given_bounds import read_bounds
 from praval_tools.access.commands import EventList, get_tool_record, refuse_untrusted_plugin, require_owner
 from praval_tools.access.permissions import (
     Grant,
@@ -33,7 +34,7 @@ from praval_tools.access.state import (
 )
 from praval_tools.errors import GrantError, NotOwnerError, UnknownGrantError
 from praval_tools.names import OPERATOR, format_count, has_type, shorten_repr, to_plain_text
-from praval_tools.schema.json_input import MalformedArgumentsError, normalize_json
+from praval_tools.schema.json_input import MalformedArgumentsError
 
 
 class GrantRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,10 +76,10 @@ def _to_plain_expiry(expires: datetime | timedelta | None) -> datetime | timedel
 
 def _to_plain_bounds(where: Mapping[str, object] | None) -> Mapping[str, object] | None:
     """Return a copy of bounds, of dicts and lists; what is not JSON stays as it is, and is refused."""
-    if not isinstance(where, Mapping):
+    if not has_type(where, Mapping):
         return where
     try:
-        return deepcopy(normalize_json(dict(where)))  # type: ignore[no-any-return]
+        return read_bounds(where)
     except MalformedArgumentsError:
         return where
 
@@ -373,7 +374,7 @@ def _may_revoke(state: AccessState, record: GrantRecord, actor: str) -> bool:
 
 def get_grant_id(grant: Grant | str) -> str:
     """Return the id of a grant that is given as object or by its id."""
-    return to_plain_text(grant if isinstance(grant, str) else grant.id)
+    return to_plain_text(grant if has_type(grant, str) else cast("Grant", grant).id)
 
 
 def list_grants(state: AccessState, filters: Mapping[str, str], now: datetime | None) -> list[Grant]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 from msgspec.structs import replace
 
 from praval_tools.access.store import StateStore
 from praval_tools.names import describe_registry, describe_two_registries
 from praval_tools.tools.decision import Decision
-from praval_tools.tools.tool import AnyTool, Tool
+from praval_tools.tools.plain_tool import find_class_problem
+from praval_tools.tools.tool import AnyTool
 
 _default_store_finders: list[Callable[[], StateStore | None]] = []
 
@@ -26,8 +28,10 @@ def is_default_store(store: StateStore) -> bool:
 
 def note_foreign_tool(store: StateStore, tool: object) -> None:
     """Note a tool that was given as object and is not in *store*, so that later refusals can say where it is."""
-    if isinstance(tool, Tool) and tool.name not in store.get_current_state().tools:
-        store.foreign_tools[tool.name] = tool.implementation
+    if not find_class_problem(tool):
+        known: AnyTool = cast("AnyTool", tool)
+        if known.name not in store.get_current_state().tools:
+            store.foreign_tools[known.name] = known.implementation
 
 
 def describe_other_registry(store: StateStore, tool: str | AnyTool) -> str:

@@ -12,6 +12,7 @@ from attrs.converters import optional
 from praval_tools.lazy_import import load
 from praval_tools.misuse import explain_misuse
 from praval_tools.names import OPERATOR, HasName, to_plain_text
+from praval_tools.schema.frozen_json import freeze_json
 
 if TYPE_CHECKING:
     from praval_tools.access.bounds.bounds import Bounds
@@ -33,7 +34,7 @@ class Grant:
         reason: Why.
         expires: The moment from which it permits nothing; None: never.
         max_calls: How many calls it admits; None: any number.
-        where: Bounds on the arguments, as given.
+        where: Bounds on the arguments, as given; read-only.
         delegable: Whether *agent* may lend it on, narrower.
         parent: The grant that it was lent from.
         made: When.
@@ -48,7 +49,7 @@ class Grant:
     reason: str = field(default="", converter=to_plain_text)
     expires: datetime | None = None
     max_calls: int | None = None
-    where: Mapping[str, Any] | None = field(default=None, hash=False)
+    where: Mapping[str, Any] | None = field(default=None, hash=False, converter=freeze_json)
     delegable: bool = False
     parent: str | None = None
     made: datetime | None = None

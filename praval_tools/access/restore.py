@@ -12,7 +12,7 @@ from praval_tools.access import events
 from praval_tools.access.drift import describe_drift, take_snapshot
 from praval_tools.access.permissions import Grant, compile_bounds, takes_place_of
 from praval_tools.access.records import ToolRecord
-from praval_tools.access.state import AccessState, get_tool_origin
+from praval_tools.access.state import AccessState, get_tool_origin, is_declared_origin, list_changes_of_tool
 from praval_tools.access.transitions import apply_event
 from praval_tools.errors import GrantError, ToolDefinitionError
 from praval_tools.tools.tool import AnyTool
@@ -29,7 +29,7 @@ def restore_changes(state: AccessState, name: str) -> list[events.AnyStateEvent]
     restored = list[events.AnyStateEvent]()
     if name not in state.tools:
         return restored
-    stored_changes = sorted(state.list_stored_changes(name), key=_get_restoration_order)
+    stored_changes = sorted(list_changes_of_tool(state, name), key=_get_restoration_order)
     ended_grants = {stored.key for stored in stored_changes if stored.kind == "ended" and stored.change is not None}
     for stored in stored_changes:
         is_over = stored.kind in ("grant", "ended") and stored.key in ended_grants  # whatever the tool is now
@@ -61,7 +61,7 @@ def explain_pending(state: AccessState, stored: events.StoredChange) -> str:
     if record is None:
         return f"no tool {stored.tool!r} is registered"
     source = get_tool_origin(record.tool)
-    if stored.source != source and not isinstance(change, events.ToolUnshared):
+    if stored.source != source and (not isinstance(change, events.ToolUnshared) or is_declared_origin(stored.source)):
         return f"it was done to the tool from {stored.source!r}, and this one comes from {source!r}"
     if _is_pending(state, change) and (drift := _describe_change_drift(change, record)):
         return f"since it was done the tool has changed: {drift}"
@@ -87,10 +87,10 @@ def _describe_change_drift(change: events.StateEvent | None, record: ToolRecord)
 
 def _select_applicable_part(stored: events.StoredChange, record: ToolRecord) -> events.StateEvent | None:
     """Return what of a stored change counts for the tool that is registered now."""
-    change = stored.change
+    change, is_of_source = stored.change, stored.source == get_tool_origin(record.tool)
     if isinstance(change, events.ToolUnshared):
         return change
-    if stored.source == get_tool_origin(record.tool):
+    if is_of_source:
         return None if _describe_change_drift(change, record) else change
     if isinstance(change, events.ToolConfigured):
         return events.extract_narrowing_part(change)

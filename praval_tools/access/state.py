@@ -19,7 +19,7 @@ from praval_tools.access.records import (
     MetadataOverrides,
     ToolRecord,
 )
-from praval_tools.names import MAX_NAME_LENGTH, fold_name, to_wire_name
+from praval_tools.names import MAX_NAME_LENGTH, OPERATOR, fold_name, to_wire_name
 from praval_tools.persistent_map import PersistentMap as Map
 from praval_tools.tools.tool import AnyTool
 
@@ -169,11 +169,31 @@ def get_disabling_key(kind: str, name: str, setter: str) -> tuple[str, ...]:
 
 
 def get_tool_origin(tool: AnyTool) -> str:
-    """Return what a stored change of *tool* is bound to: the distribution that ships it, else its module and name."""
+    """
+    Return what a stored change of *tool* is bound to: the distribution that ships it, else its module and name.
+
+    Code that runs for somebody else than the operator can give its functions any names, so whose it is counts, too.
+    """
     source = tool.metadata.source
-    if source is not None and source.distribution:
-        return source.distribution
-    return f"{tool.implementation.site.import_name}:{tool.implementation.qualname}"
+    origin = f"{tool.implementation.site.import_name}:{tool.implementation.qualname}"
+    if source is None:
+        return origin
+    origin = source.distribution or origin
+    return f"{origin}{_DECLARED_BY}{source.declared_by!r}" if source.declared_by else origin
+
+
+_DECLARED_BY: Final = " declared by "
+
+
+def is_declared_origin(origin: str) -> bool:
+    """Tell whether an origin is of a tool that code of an agent or plugin declared while it ran."""
+    return _DECLARED_BY in origin  # no module, distribution or name of the operator's has it
+
+
+def get_declarer(tool: AnyTool) -> str:
+    """Return the agent or plugin whose code declared *tool* while it ran; empty where the operator's did."""
+    source = tool.metadata.source
+    return "" if source is None else source.declared_by
 
 
 def sort_by_registration(state: AccessState, names: Iterable[str]) -> list[str]:
@@ -197,9 +217,40 @@ def list_tool_labels(tool: AnyTool) -> list[Label]:
     return labels
 
 
+def find_tool_origin(state: AccessState, tool: str) -> str:
+    """Return the origin of the tool that has this name now; empty where there is none."""
+    record = state.find_tool_record(tool)
+    return "" if record is None else get_tool_origin(record.tool)
+
+
+def list_changes_of_tool(state: AccessState, tool: str) -> list[events.StoredChange]:
+    """Return the stored changes of a tool's name, without those of another tool that code of an agent declared."""
+    origin = find_tool_origin(state, tool)
+    changes = state.list_stored_changes(tool)
+    return [stored for stored in changes if stored.source == origin or not is_declared_origin(stored.source)]
+
+
+def list_shared_sources(state: AccessState, tool: str) -> list[str]:
+    """Return for which sources the journal holds a sharing that ends with that of the tool which is registered now."""
+    origin = find_tool_origin(state, tool)
+    return [
+        stored.source
+        for stored in list_changes_of_tool(state, tool)
+        if isinstance(stored.change, events.ToolShared)
+        and (stored.source == origin or not is_declared_origin(origin))
+    ]
+
+
+def list_changed_sources(state: AccessState, event: events.ToolChange) -> list[str]:
+    """Return for which sources the journal holds *event*: the tool's own, and each whose sharing ends with it."""
+    origin = get_tool_origin(state.tools[event.tool].tool)
+    ended = list_shared_sources(state, event.tool) if isinstance(event, events.ToolUnshared) else ()
+    return list(dict.fromkeys((origin, *ended)))
+
+
 def find_ended_grant(state: AccessState, tool: str, agent: str, maker: str, key: str) -> Grant | None:
     """Return a grant that *maker* made with this key and the journal holds as ended, whatever the tool is now."""
-    changes = state.list_stored_changes(tool)
+    changes = list_changes_of_tool(state, tool)
     ended = {stored.key for stored in changes if stored.kind == "ended" and stored.change is not None}
     for stored in changes if ended else ():
         change = stored.change
@@ -223,7 +274,8 @@ def find_pending_grants_ended_by(state: AccessState, event: events.StateEvent) -
     """
     Return the journal's grants that *event* ends while they wait for their tools, and those lent from them.
 
-    Who ends a grant with a key ends all that its maker made with the key: for each version of the tool.
+    Who ends a grant with a key ends all that its maker made with the key: for each version of the tool. Code that
+    declared the tool itself ends no grants of another one of that name.
     """
     revoked: Grant | None = None
     tool, source, agent = getattr(event, "tool", None), None, getattr(event, "agent", None)
@@ -233,14 +285,14 @@ def find_pending_grants_ended_by(state: AccessState, event: events.StateEvent) -
             return []
         tool = revoked.tool
     elif isinstance(event, events.ToolUnregistered):
-        record = state.find_tool_record(event.tool)
-        source = "" if record is None else get_tool_origin(record.tool)
+        source = find_tool_origin(state, event.tool)
     elif not isinstance(event, events.ToolUnassigned | events.AgentRetired):
         return []
+    own_source = _find_own_source(state, tool, event.by)
     pending = {
         stored.key: (stored, stored.change.grant)
         for stored in state.iter_pending_grants(tool)
-        if isinstance(stored.change, events.ToolAssigned)
+        if isinstance(stored.change, events.ToolAssigned) and own_source in (None, stored.source)
     }
     ended = [
         key
@@ -252,6 +304,12 @@ def find_pending_grants_ended_by(state: AccessState, event: events.StateEvent) -
     for parent in ended:  # grows meanwhile
         ended += [key for key, (_, grant) in pending.items() if grant.parent == parent and key not in ended]
     return [pending[key][0] for key in ended]
+
+
+def _find_own_source(state: AccessState, tool: str | None, actor: str) -> str | None:
+    """Return the origin of a tool that code of an agent or plugin declared, where *actor* is not the operator."""
+    record = None if tool is None or actor == OPERATOR else state.find_tool_record(tool)
+    return get_tool_origin(record.tool) if record is not None and get_declarer(record.tool) else None
 
 
 def make_waiting_grant(state: AccessState, held: GrantRecord, revision: int) -> events.StoredChange:

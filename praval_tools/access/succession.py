@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from praval_tools.access.events import StoredChange
 from praval_tools.access.records import ToolRecord
-from praval_tools.access.state import get_tool_origin
+from praval_tools.access.state import get_declarer, get_tool_origin
 from praval_tools.persistent_map import PersistentMap as Map
 from praval_tools.tools.tool import AnyTool
 
@@ -30,6 +30,10 @@ def make_successor(old: ToolRecord, tool: AnyTool, *, redeclares: bool, is_other
         is_other_version: What was given of *old* is not for it: sharing ends, and a transfer if the origins differ.
     """
     before, replaced = old.tool.metadata, old.tool.implementation
+    if get_declarer(tool) != get_declarer(old.tool):  # nothing of the one counts for the other
+        return replace(
+            old, tool=tool, previous_implementation=None, declared_metadata=tool.metadata, changed_fields=frozenset()
+        )
     ended = set[str]()
     if is_other_version and before.shared:
         ended.add("shared")
@@ -56,6 +60,13 @@ def make_first_record(tool: AnyTool, seq: int, withdrawn: ToolRecord | None) -> 
 def with_change(record: ToolRecord, field: str) -> ToolRecord:
     """Return *record*, with *field* changed at run time: what declares the tool again does not set it any more."""
     return replace(record, changed_fields=record.changed_fields | {field})
+
+
+def without_own_record(withdrawn: Map[str, ToolRecord], tool: AnyTool) -> Map[str, ToolRecord]:
+    """Return *withdrawn* without the record of *tool*; that of a tool which other code declared stays."""
+    record = withdrawn.get(tool.name)
+    is_own = record is not None and get_declarer(record.tool) == get_declarer(tool)
+    return withdrawn.discard(tool.name) if is_own else withdrawn
 
 
 def without_ended_change(tools: Map[str, ToolRecord], ended: StoredChange) -> Map[str, ToolRecord]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from praval_tools.access import events
+from praval_tools.access import events, succession
 from praval_tools.access.drift import take_snapshot
 from praval_tools.access.permissions import Grant, get_terms_key, list_request_keys, takes_place_of
 from praval_tools.access.records import (
@@ -33,6 +33,7 @@ from praval_tools.access.state import (
     get_block_key,
     get_disabling_key,
     get_tool_origin,
+    list_changed_sources,
     list_same_key_grants,
     list_tool_labels,
     make_waiting_grant,
@@ -157,7 +158,7 @@ def _without_tool(state: AccessState, tool: AnyTool) -> AccessState:
     return replace(
         state,
         tools=state.tools.discard(tool.name),
-        withdrawn=state.withdrawn.discard(tool.name),
+        withdrawn=succession.without_own_record(state.withdrawn, tool),
         names_by_wire_key=reduce(Map.discard, get_collision_keys(tool.name), state.names_by_wire_key),
         tools_by_label=_update_labels(state, tool.name, tool, None, 0),
     )
@@ -418,12 +419,12 @@ def _with_own_change(state: AccessState, event: events.ToolChange, kind: str) ->
     if not event.id or event.stored:
         return state
     tool, revision, record = event.tool, state.revision + 1, state.tools[event.tool]
-    origin = get_tool_origin(record.tool)
     if isinstance(event, events.ToolShared):
         event = replace(event, snapshot=take_snapshot(record))
-    return _apply_stored_change(
-        state, events.StoredChange(tool=tool, source=origin, kind=kind, key=tool, change=event, revision=revision)
-    )
+    for source in list_changed_sources(state, event):
+        stored = events.StoredChange(tool=tool, source=source, kind=kind, key=tool, change=event, revision=revision)
+        state = _apply_stored_change(state, stored)
+    return state
 
 
 # ── policies, and everything ─────────────────────────────────────────────────────────────────────

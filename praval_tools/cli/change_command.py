@@ -9,6 +9,8 @@ import click
 from attrs import field, frozen
 
 from praval_tools import ToolRegistry, plugin_reports
+from praval_tools.access.events import ToolAssigned
+from praval_tools.access.state import AccessState
 from praval_tools.cli.app_option import complete_agent, complete_tool, find_app_spec, load_app_registry, report_options
 from praval_tools.cli.common import EXIT_REFUSED, CommandError, JsonObject, UsageError, find_command_line
 from praval_tools.cli.journal_option import MEMORY_JOURNAL_NAME, locate_journal, open_selected_registry
@@ -139,15 +141,21 @@ def _print_change(
 
 def check_tool_exists(registry: ToolRegistry, tool: str, *, recorded_for: str | None = None) -> None:
     """
-    Check that a tool exists, or that something is recorded of it for the agent *recorded_for*.
+    Check that a tool exists, or that the agent *recorded_for* lists it, or something is recorded of the two.
 
     Raises:
         UnknownToolError: There is none; the text names similar ones.
     """
     state = registry.state
-    is_recorded = recorded_for is not None and tool in (state.access_by_agent.get(recorded_for) or {})
-    if tool not in state.tools and not is_recorded:
+    if tool not in state.tools and not (recorded_for is not None and _is_recorded(state, tool, recorded_for)):
         raise UnknownToolError(tool, find_similar_names(tool, state.tools))
+
+
+def _is_recorded(state: AccessState, tool: str, agent: str) -> bool:
+    changes = [stored.change for stored in state.iter_pending_grants(tool)]
+    waiting = [change.grant.agent for change in changes if isinstance(change, ToolAssigned)]
+    listed = state.get_profile(agent).tools
+    return tool in (state.access_by_agent.get(agent) or ()) or tool in listed or agent in waiting
 
 
 def collect_agent_notes(registry: ToolRegistry, agent: str) -> tuple[str, ...]:

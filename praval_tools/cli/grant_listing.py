@@ -72,12 +72,12 @@ def revoke_command(registry: ToolRegistry, grant: str, reason: str) -> ChangeRes
 
     `grants` lists the ids. To take the tool away whatever gives it: `unassign`.
     """
-    known = {record.id: record for record in registry.grants(ended=True)}
-    if grant not in known:
-        fix = suggest_names(grant, known) or " praval-tools grants lists the ids."
+    ended = registry.state.find_known_grant(grant)
+    if ended is None:
+        fix = suggest_names(grant, registry.state.grants) or " praval-tools grants lists the ids."
         raise UsageError(f"No grant {grant!r} is recorded.{fix}")
-    ended = known[grant]
-    if registry.journal is not None and not registry.state.grants[grant].stored:
+    record = registry.state.find_grant(grant)
+    if registry.journal is not None and record is not None and not record.stored:
         why = "the program makes it before it has a journal, so its end would not be recorded"
         fix = f"Take it out there, or take the tool away: remove_tool_from_agent({ended.tool!r}, {ended.agent!r})."
         raise make_refusal(f"The grant {grant} cannot be revoked: {why}. {fix}")

@@ -10,6 +10,7 @@ from typing import Final
 import click
 
 from praval_tools import Block, Grant, ToolRegistry
+from praval_tools.access.grants import plan_removal
 from praval_tools.access.permissions import GrantTerms
 from praval_tools.cli.change_command import (
     ChangeResult,
@@ -93,10 +94,10 @@ def assign_command(
         delegable=delegable,
     )
     grant = _create_grant(registry, tool, agent, terms)
+    if key is not None and grant not in registry.grants(tool=tool, agent=agent):
+        raise make_refusal(f"The grant with key {key!r} has ended. Use another key, or none for a new grant.")
     limits = _format_limits(registry, grant)
     if is_known_key:
-        if grant not in registry.grants(tool=tool, agent=agent):
-            raise make_refusal(f"The grant with key {key!r} has ended. Use another key, or none for a new grant.")
         return _build_grant_result(f"The grant with key {key!r} exists already: {limits}.", grant, changed=False)
     decision = registry.explain(agent, tool)
     if not decision.allowed:
@@ -156,9 +157,11 @@ def unassign_command(registry: ToolRegistry, tool: str, agent: str, reason: str)
     """Take TOOL from AGENT, whatever gives it access, until it is assigned again."""
     notes = collect_agent_notes(registry, agent)
     check_tool_exists(registry, tool, recorded_for=agent)
-    access, details = registry.state.get_access(agent, tool), {"tool": tool, "agent": agent, "reason": reason}
-    if access.removed and not access.grants:
-        return ChangeResult(text=f"{tool} was already taken from {agent}.", changed=False, details=details)
+    details = {"tool": tool, "agent": agent, "reason": reason}
+    if not plan_removal(registry.state, tool, agent, OPERATOR, reason):
+        is_removed = registry.state.get_access(agent, tool).removed
+        text = f"{tool} was already taken from {agent}." if is_removed else f"There is no {tool} to take from {agent}."
+        return ChangeResult(text=text, changed=False, details=details)
     had_access = registry.remove_tool_from_agent(tool, agent, reason=reason)
     text = f"Took {tool} from {agent}."
     if not had_access:

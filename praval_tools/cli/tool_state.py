@@ -7,7 +7,7 @@ from typing import cast
 import click
 
 from praval_tools import ToolRegistry
-from praval_tools.access.commands import resolve_switch_target
+from praval_tools.access.commands import plan_unshare, resolve_switch_target
 from praval_tools.access.permissions import SwitchTarget
 from praval_tools.cli.app_option import complete_agent, complete_tool
 from praval_tools.cli.change_command import (
@@ -19,6 +19,7 @@ from praval_tools.cli.change_command import (
 )
 from praval_tools.cli.common import UsageError
 from praval_tools.errors import ToolUsageError
+from praval_tools.names import OPERATOR
 
 _new_owner_argument = click.argument("to", shell_complete=complete_agent)
 _name_argument = click.argument("name", shell_complete=complete_tool)
@@ -53,10 +54,12 @@ def share_command(registry: ToolRegistry, tool: str, reason: str) -> ChangeResul
 @change_command("unshare", tool_argument)
 def unshare_command(registry: ToolRegistry, tool: str, reason: str) -> ChangeResult:
     """Stop sharing TOOL; grants, lists and categories stay."""
-    if not _is_shared(registry, tool):
-        return ChangeResult(text=f"{tool} is not shared.", changed=False, details={"tool": tool, "reason": reason})
+    is_shared, details = _is_shared(registry, tool), {"tool": tool, "reason": reason}
+    if not plan_unshare(registry.state, tool, OPERATOR, reason):
+        return ChangeResult(text=f"{tool} is not shared.", changed=False, details=details)
     registry.unshare_tool(tool, reason=reason)
-    return ChangeResult(text=f"Stopped sharing {tool}.", details={"tool": tool, "reason": reason})
+    text = f"Stopped sharing {tool}." if is_shared else f"Ended the sharing of {tool} that waited."
+    return ChangeResult(text=text, details=details)
 
 
 def _is_shared(registry: ToolRegistry, tool: str) -> bool:
@@ -83,7 +86,8 @@ def _set_enabled(registry: ToolRegistry, name: str, kind: str | None, reason: st
     except ToolUsageError as error:
         raise UsageError(f"{str(error).partition(';')[0]}; say which with --kind.") from error
     details = {"kind": kind, "name": name, "reason": reason}
-    if ((kind, name) in registry.state.disabled) is not enabled:
+    records = registry.state.disabled.get((kind, name), ())
+    if not records if enabled else any(record.by == OPERATOR for record in records):
         text = f"The {kind} {name} is {'not disabled' if enabled else 'disabled already'}."
         return ChangeResult(text=text, changed=False, details=details)
     (registry.enable if enabled else registry.disable)(reason=reason, **cast(SwitchTarget, {kind: name}))

@@ -36,6 +36,7 @@ from praval_tools.names import (
     check_tool_name,
     describe_two_registries,
     get_agent_name,
+    get_class_name,
     get_name,
     suggest_names,
 )
@@ -359,7 +360,7 @@ class AccessChanges:
         """
         actor = resolve_actor(by, "add a policy")
         commands.require_operator(actor, "add a policy")
-        label, added = str(name or getattr(policy, "__name__", type(policy).__name__)), ""
+        label, added = str(name or getattr(policy, "__name__", get_class_name(type(policy)))), ""
 
         def plan_addition(state: AccessState) -> commands.EventList:
             nonlocal added

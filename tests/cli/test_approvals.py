@@ -31,6 +31,29 @@ for text in sys.argv[1:]:
     print(result.outcome, result.result or "")
 registry.close()
 """
+SHOP = """
+from dataclasses import dataclass, field
+from praval_tools import ToolCall, ToolRegistry
+
+registry = ToolRegistry(journal="work.db")
+
+@dataclass
+class Order:
+    amount: int
+    total: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.total = self.amount * 1000
+
+@registry.tool("pay", owned_by="clerk", requires_approval=True)
+def pay(order: Order, note: str = "") -> str:
+    "Pay an order."
+    return f"{order.total} {note}"
+
+result = registry.execute(ToolCall("call_0", "pay", {"order": {"amount": 1}}, "clerk"))
+print(result.outcome, result.result or "")
+registry.close()
+"""
 AT = ("--journal", "work.db")
 
 
@@ -92,6 +115,15 @@ class TestApprovals:
         assert "'pin'" in err
         assert 0 == run("approvals", "approve", "call_0", "--edit", '{"amount": 3}', *AT)[0]
         assert ["ok 3 to bob with 4711-4711"] == send(bank, "bob=5")
+
+    def test_edit_beside_fields_that_a_class_makes(self, run: Run, app: App) -> None:
+        """
+        Broken promise: an edit of a note refused the call for a field of another argument, which nobody can write.
+        """
+        shop = app(SHOP)
+        send(shop)
+        assert 0 == run("approvals", "approve", "call_0", "--edit", '{"note": "checked"}', *AT)[0]
+        assert ["ok 1000 checked"] == send(shop)
 
     @pytest.mark.parametrize(
         ("arguments", "code", "text"),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,16 +14,14 @@ TOOLS = "tools:\n  - {name: add, module: sums, function: add}\nagents: {ann: {to
 
 
 @pytest.fixture(autouse=True)
-def folder(app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder of the app, with a module and a configuration; the module is forgotten at the end."""
+def folder(app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the app, with a module and a configuration."""
     monkeypatch.delenv("PRAVAL_TOOLS_CONFIG", raising=False)
     monkeypatch.setenv("PRAVAL_TOOLS_PLUGINS", "")
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "sums.py").write_text('def add(x: float) -> float:\n    "Add."\n    return x + 1\n')
     (tmp_path / "tools.yml").write_text(TOOLS)
-    sys.modules.pop("sums", None)
-    yield tmp_path
-    sys.modules.pop("sums", None)
+    return tmp_path
 
 
 class TestFiles:

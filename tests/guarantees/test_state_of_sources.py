@@ -10,6 +10,7 @@ import sys
 import warnings
 from datetime import timedelta
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -19,6 +20,9 @@ from survivors import Started, declare, spend
 from praval_tools import (
     AccessWarning,
     Agent,
+    DuplicateToolError,
+    Tool,
+    ToolCall,
     ToolRegistry,
     UnknownToolWarning,
 )
@@ -39,6 +43,28 @@ if sys.argv[1:] == ["assign"]:
     registry.assign_tool_to_agent("look", "clerk")
 print(registry.toolset("clerk").call("look"), *registry.problems())
 """
+
+
+def make_rerun_tool() -> Any:
+    """Return the function of `make_foreign_tool` as another run of its module makes it."""
+    first = make_foreign_tool()
+    again = FunctionType(first.__code__, {"__spec__": object()}, first.__name__, first.__defaults__)
+    again.__module__, again.__qualname__ = first.__module__, first.__qualname__
+    again.__annotations__, again.__doc__ = {"amount": int, "return": int}, first.__doc__
+    return again
+
+
+def declare_as_thief(registry: ToolRegistry, source: Source | None) -> None:
+    """Have code of an agent declare `spend`, in the names of the host's as in another run of its module."""
+
+    @registry.tool("declare", owned_by="thief")
+    def declare() -> None:
+        """Declare it."""
+        registry.tool("spend", owned_by="thief", source=source)(make_rerun_tool())
+        registry.assign_tool_to_agent("spend", "clerk")
+        registry.share_tool("spend")
+
+    assert "ok" == registry.execute(ToolCall(None, "declare", {}, "thief")).outcome
 
 
 class TestSource:
@@ -79,6 +105,85 @@ class TestSource:
             assert "ok" == outcome(moved, "spend", amount=1)
         with start("evil", "one") as other:
             assert "forbidden" == outcome(other, "spend", amount=1)
+
+    @pytest.mark.parametrize("what", ["name", "distribution"])
+    def test_code_of_an_agent_is_a_source_of_its_own(self, store: Any, what: str) -> None:
+        """Broken promise: what it declared in the names of the host's function had the grants of that."""
+        source = Source(distribution="money") if what == "distribution" else None
+        with ToolRegistry(journal=store) as first:
+            first.tool("spend", owned_by="treasurer", source=source)(make_foreign_tool())
+            first.assign_tool_to_agent("spend", "clerk")
+            assert "ok" == outcome(first, "spend", amount=1)
+        for _ in range(2):
+            with ToolRegistry(journal=store) as second:
+
+                @second.tool("declare", owned_by="thief")
+                def declare() -> None:
+                    """Declare a tool of the same names."""
+                    second.tool("spend", owned_by="thief", source=source)(make_foreign_tool())
+
+                assert "ok" == second.execute(ToolCall(None, "declare", {}, "thief")).outcome
+                assert "forbidden" == outcome(second, "spend", amount=1)
+                assert "declared by 'thief'" in " ".join(map(str, second.problems()))
+                second.unregister_tool("spend")
+        with ToolRegistry(journal=store) as third:
+            third.tool("spend", owned_by="treasurer", source=source)(make_foreign_tool())
+            assert "ok" == outcome(third, "spend", amount=1)
+
+    def test_the_operators_tool_inherits_nothing_of_an_agents(self, store: Any) -> None:
+        """Broken promise: a tool of the host had the owner and the grants of one that an agent's code put there."""
+        with ToolRegistry(journal=store) as registry:
+            declare_as_thief(registry, None)
+            tool = Tool.from_function(make_foreign_tool(), "spend", owned_by="treasurer")
+
+            registry.register_tool(tool, replace=True)
+
+            assert "treasurer" == registry.get_tool("spend").metadata.owned_by  # type: ignore[union-attr]
+            assert "forbidden" == outcome(registry, "spend", amount=1)
+
+    @pytest.mark.parametrize("way", ["plain", "replace_source"])
+    def test_the_operators_tool_takes_no_name_of_an_agents_by_itself(self, store: Any, way: str) -> None:
+        """Nor does a source that the agent's code named in its tool, whatever the tool says."""
+        with ToolRegistry(journal=store) as registry:
+            declare_as_thief(registry, Source(distribution="money") if way == "replace_source" else None)
+            tool = Tool.from_function(make_foreign_tool(), "spend", owned_by="treasurer")
+            with pytest.raises(DuplicateToolError):
+                if way == "plain":
+                    registry.register_tool(tool)
+                else:
+                    registry.replace_source("money", [tool])
+
+    def test_code_of_an_owner_replaces_the_operators_tool(self, store: Any) -> None:
+        """Broken promise: what the operator had granted of its own function counted for another, without approvals."""
+        with ToolRegistry(journal=store) as registry:
+            registry.tool("spend", owned_by="treasurer", requires_approval=True)(make_foreign_tool())
+            registry.assign_tool_to_agent("spend", "clerk")
+
+            @registry.tool("swap", owned_by="treasurer")
+            def swap() -> None:
+                """Put another tool in its place."""
+                registry.register_tool(
+                    Tool.from_function(make_foreign_tool(), "spend", owned_by="treasurer"), replace=True
+                )
+
+            assert "ok" == registry.execute(ToolCall(None, "swap", {}, "treasurer")).outcome
+            assert "forbidden" == outcome(registry, "spend", amount=1)
+
+    def test_code_of_an_agent_keeps_what_was_given_of_its_tools(self, store: Any) -> None:
+        """A tool that an agent's code declares at each start has the grants that were made of it."""
+        were_allowed = []
+        for _ in range(2):
+            with ToolRegistry(journal=store) as registry:
+
+                @registry.tool("declare", owned_by="agent")
+                def declare() -> None:
+                    """Declare a tool."""
+                    registry.tool("spend", owned_by="agent")(make_foreign_tool())
+
+                registry.execute(ToolCall(None, "declare", {}, "agent"))
+                were_allowed.append(registry.explain("clerk", "spend").allowed)
+                registry.assign_tool_to_agent("spend", "clerk")
+        assert were_allowed == [False, True]
 
     def test_a_program_and_its_module(self, tmp_path: Path) -> None:
         """A file is one source, however it is run: as a program, by `-m`, or imported by the command line."""

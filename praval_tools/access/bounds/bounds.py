@@ -19,12 +19,13 @@ from praval_tools.access.bounds.bound_schema import (
     lift_to_given_and_filled,
     make_strict,
 )
+from praval_tools.access.bounds.given_bounds import read_bounds
 from praval_tools.access.bounds.satisfiability import can_all_hold, find_property_schema
 from praval_tools.errors import GrantError
 from praval_tools.forks import first_use_property
-from praval_tools.names import shorten_repr
+from praval_tools.names import get_class_name, has_type, shorten_repr
 from praval_tools.schema.coercion import resolve_references
-from praval_tools.schema.json_input import MalformedArgumentsError, normalize_json
+from praval_tools.schema.json_input import MalformedArgumentsError
 from praval_tools.schema.json_values import to_canonical_json
 from praval_tools.schema.schema_tree import JsonSchema, SchemaPart, inline_references
 from praval_tools.schema.text_formats import DECIMAL_TEXT_SCHEMA
@@ -56,7 +57,7 @@ class Bounds:
     """
 
     canonical_text: str
-    arguments_schema: JsonSchema = field(eq=False, repr=False)
+    _arguments_schema: JsonSchema = field(eq=False, repr=False)
     parameter_names: frozenset[str] | None = field(eq=False, repr=False, default=None)
 
     @classmethod
@@ -72,10 +73,10 @@ class Bounds:
         Raises:
             GrantError: With every reason why they cannot be enforced, or nothing could meet them.
         """
-        if not isinstance(where, Mapping):
+        if not has_type(where, Mapping):
             raise GrantError(tool, [f"where: {shorten_repr(where)} is not a mapping from parameter to JSON Schema"])
         try:
-            plain = copy.deepcopy(normalize_json(dict(where)))
+            plain = read_bounds(where)
         except MalformedArgumentsError as error:
             raise GrantError(tool, [f"where: {item.path}: {item.reason}" for item in error.problems]) from None
         parameter_names = None if plain.get("type") == "object" else frozenset(plain)
@@ -88,9 +89,14 @@ class Bounds:
             raise GrantError(tool, ["where: no arguments meet these bounds"])
         return bounds
 
+    @property
+    def arguments_schema(self) -> JsonSchema:
+        """The strict schema of all arguments, defaults filled in; a copy, since it decides."""
+        return copy.deepcopy(self._arguments_schema)
+
     @first_use_property
     def _validator(self) -> Validator:
-        return compile_schema(_make_limits_exact(lift_to_given_and_filled(self.arguments_schema)))
+        return compile_schema(_make_limits_exact(lift_to_given_and_filled(self._arguments_schema)))
 
     def find_violations(self, given: Mapping[str, Any], filled: Mapping[str, Any]) -> tuple[str, ...]:
         """
@@ -112,7 +118,7 @@ class Bounds:
             errors = islice(iter_errors(self._validator, value), _MAX_REASONS)
             return tuple(dict.fromkeys(map(_describe_error, errors))) or ("the arguments are outside the bounds",)
         except Exception as error:  # what cannot be checked is refused, and the reason says so
-            return (f"the bounds cannot be checked ({type(error).__name__}: {shorten_repr(str(error))})",)
+            return (f"the bounds cannot be checked ({get_class_name(type(error))}: {shorten_repr(str(error))})",)
 
     def is_satisfiable_with(self, others: Sequence[Bounds], parameters_schema: Mapping[str, Any]) -> bool:
         """Return False only where no arguments can meet these bounds, those of *others* and the schema together."""
@@ -128,7 +134,7 @@ class Bounds:
             for name, schema in properties.items()
             if isinstance(schema, dict) and "default" in schema
         }
-        rest = copy.deepcopy(_to_given_schema(self.arguments_schema, defaults))
+        rest = copy.deepcopy(_to_given_schema(self._arguments_schema, defaults))
         rest.pop("type", None)
         bounds, required = rest.pop("properties", {}), rest.pop("required", [])
         for name, bound in bounds.items():

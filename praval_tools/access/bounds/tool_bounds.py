@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 from praval_tools.access.bounds.bounds import Bounds
 from praval_tools.errors import GrantError
+from praval_tools.names import get_class_name
 from praval_tools.schema.class_fields import get_fields, is_attrs_or_dataclass, is_pydantic_model
 from praval_tools.schema.type_hints import Hint, is_union, unwrap_hint
 from praval_tools.schema.type_lookup import find_type_handler
@@ -43,9 +44,10 @@ def _iter_write_only_fields(hint: Hint, enclosing: list[Hint]) -> Iterator[str]:
         return
     enclosing = [*enclosing, inner]
     if is_attrs_or_dataclass(inner):
-        yield from (f"{inner.__name__}.{item.key}" for item in get_fields(inner) if not is_stored_field(inner, item))
+        computed = (item for item in get_fields(inner) if not is_stored_field(inner, item))
+        yield from (f"{get_class_name(inner)}.{item.key}" for item in computed)
     elif is_pydantic_model(inner) and (covered := find_covered_field(inner)):
-        yield f"{inner.__name__}.{covered}"
+        yield f"{get_class_name(inner)}.{covered}"
     handler = find_type_handler(inner)
     parts = get_args(inner) if is_union(inner) else handler.get_inner_hints(inner) if handler is not None else ()
     for part in parts:
