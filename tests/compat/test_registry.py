@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 import praval_tools
 from praval_tools.compat import praval as compat
+from praval_tools.compat.praval.registry import build_view
+from praval_tools.integrations.praval.installation import InstalledView
 
 # Tests of: catalogue, conversion
 
@@ -375,3 +378,65 @@ class TestOnOurRegistry:
             return "refused"
 
         assert "refused" == praval_tools.get_tool_registry().agent("intern").call("sneak")
+
+
+@pytest.mark.parametrize("is_later", [False, True])
+def test_names_of_an_agents_tool_have_no_rights(*, is_later: bool) -> None:
+    """Broken promise: they ran as the operator where a host looked a tool up, also those that were put in later."""
+    view = compat.ToolRegistry()
+    registry = view.registry
+    registry.tool("pay", owned_by="bank", description="Pay.")(lambda: "paid")
+
+    class Name(str):
+        def _share(self) -> None:
+            with suppress(praval_tools.ToolError):
+                registry.share_tool("pay")
+
+        def __eq__(self, other: object) -> bool:
+            self._share()
+            return str.__eq__(self, other)
+
+        def __ne__(self, other: object) -> bool:
+            self._share()
+            return str.__ne__(self, other)
+
+        def __hash__(self) -> int:
+            self._share()
+            return str.__hash__(self)
+
+        def lower(self) -> str:
+            self._share()
+            return str.lower(self)
+
+    functions = list[Callable[..., object]]()
+
+    @registry.tool("attempt", owned_by="clerk")
+    def attempt() -> None:
+        """Register a tool."""
+
+        def mine(text: str) -> str:
+            return text
+
+        name = "mine" if is_later else Name("mine")
+        functions.append(mine)
+        metadata = compat.ToolMetadata(tool_name=name, owned_by="clerk", description="Mine.")
+        view.register_tool(compat.Tool(mine, metadata))
+        view.assign_tool_to_agent("mine", Name("bob"))
+        build_view(InstalledView, registry).get_tools_for_agent(Name("clerk"))
+        if is_later:
+            metadata.tool_name = metadata.category = Name("mine")
+            metadata.owned_by = Name("clerk")
+
+    assert registry.execute(praval_tools.ToolCall(None, "attempt", {}, "clerk")).success
+    installed = build_view(InstalledView, registry)
+    assert view.get_tool("mine") is not None
+    (name,) = (tool.name for tool in registry.list_all_tools() if tool.name.startswith("mine"))
+    registry.configure(name, risk_level="high")
+    view.search_tools("mi", category="mine")
+    view.list_all_tools()
+    view.get_registry_stats()
+    installed.get_tools_for_agent("clerk")
+    view.assign_tool_to_agent("mine", "bob")
+    assert not view.unregister_owned_tool("mine", lambda: None, "clerk")
+    assert not view.unregister_owned_tool("mine", functions[0], "bank")
+    assert not registry.explain("clerk", "pay").allowed

@@ -59,7 +59,7 @@ EFFECTS = ["calculate 40+2", "execute print(1)", "search tools"]
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The seed's project: its two files as printed, the module that they name, and a third file for the rest."""
     shutil.copy(HERE / "agentic_ai_tools.yml", tmp_path / "tools.yml")
     shutil.copy(HERE / "agentic_ai_config.yml", tmp_path / "config.yml")
@@ -69,9 +69,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("CODE_EXEC_AUTH_TOKEN", seed_servers.TOKEN)
     monkeypatch.delenv("PRAVAL_TOOLS_CONFIG", raising=False)
-    yield tmp_path
-    for name in [name for name in sys.modules if name.partition(".")[0] == "src"]:
-        del sys.modules[name]
+    return tmp_path
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """The Praval seed, discovery and collections of tools: its examples as printed, with our package."""
 
 import importlib
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,7 +34,7 @@ class TestDiscovery:
     """Tool discovery and introspection: tool discovery."""
 
     @pytest.fixture(autouse=True)
-    def project(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    def project(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         """A package `my_project` with `math_tools`, and files `*_tool.py` beside it; the working directory."""
         package = tmp_path / "my_project"
         package.mkdir()
@@ -48,10 +46,7 @@ class TestDiscovery:
         monkeypatch.chdir(tmp_path)
         monkeypatch.syspath_prepend(tmp_path)
         importlib.invalidate_caches()
-        before = set(sys.modules)
-        yield tmp_path
-        for name in set(sys.modules) - before:
-            del sys.modules[name]
+        return tmp_path
 
     def test_in_a_module(self, tool_registry: ToolRegistry) -> None:
         """

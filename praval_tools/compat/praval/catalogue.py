@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import cast
 from weakref import WeakValueDictionary
 
 from attrs import define, field
 
+from praval_tools.access.permissions import Grant
 from praval_tools.access.records import AccessRecord
-from praval_tools.access.state import AccessState
+from praval_tools.access.state import AccessState, get_declarer
 from praval_tools.compat.praval.conversion import (
     JsonObject,
     PravalRegistration,
@@ -21,6 +23,7 @@ from praval_tools.compat.praval.conversion import (
 )
 from praval_tools.compat.praval.model import Tool, make_tool_error
 from praval_tools.errors import DuplicateToolError, ToolError
+from praval_tools.names import OPERATOR, to_plain_scalar
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.tools.tool import AnyTool
 
@@ -62,6 +65,7 @@ class PravalCatalogue:
         return self._find_tool(name, lambda candidate: tools[candidate].tool if candidate in tools else None)
 
     def _find_tool(self, name: str, get_tool: Callable[[str], AnyTool | None]) -> AnyTool | None:
+        name = cast(str, to_plain_scalar(name))
         for candidate in (to_registry_name(name), make_fallback_name(name)):
             tool = get_tool(candidate)
             if tool is not None and get_praval_name(tool) == name:
@@ -122,7 +126,8 @@ class PravalCatalogue:
     def unregister(self, tool: AnyTool) -> bool:
         """Unregister a tool; remember the agents that get it back when it is registered again."""
         for grant in self.registry.grants(tool=tool):
-            if grant.reason in (ASSIGNED_REASON, SHARED_REASON) and self.get_access(tool.name, grant.agent).removed:
+            is_of_praval = grant.by == OPERATOR and grant.reason in (ASSIGNED_REASON, SHARED_REASON)
+            if is_of_praval and not get_declarer(tool) and self.get_access(tool.name, grant.agent).removed:
                 self.removed_tools[tool.name, grant.agent] = None
         return self.registry.unregister_tool(tool)
 
@@ -139,7 +144,7 @@ class PravalCatalogue:
         access = self.get_access(tool.name, agent)
         owned = tool.metadata.owned_by == agent and not access.removed
         grants = self.registry.grants(tool=tool, agent=agent)
-        assigned = [grant for grant in grants if grant.reason != SHARED_REASON]
+        assigned = [grant for grant in grants if not is_of_sharing(grant)]
         if not (owned or assigned):
             return False
         if owned:
@@ -147,7 +152,8 @@ class PravalCatalogue:
         for grant in assigned:
             self.registry.revoke(grant)
         if owned or access.removed:
-            self.removed_tools[tool.name, agent] = None
+            if not get_declarer(tool):  # else a later tool of the name is another one
+                self.removed_tools[tool.name, agent] = None
             if tool.metadata.shared:
                 self.registry.assign_tool_to_agent(tool, agent, reason=SHARED_REASON)
         return True
@@ -156,7 +162,12 @@ class PravalCatalogue:
         """Tell whether an agent has a tool for another reason than that it is shared."""
         agent = to_agent_name(agent_name)
         owned = any(tool.metadata.owned_by == agent for tool in self.registry.get_tools_for_agent(agent))
-        return owned or any(grant.reason != SHARED_REASON for grant in self.registry.grants(agent=agent))
+        return owned or not all(map(is_of_sharing, self.registry.grants(agent=agent)))
+
+
+def is_of_sharing(grant: Grant) -> bool:
+    """Tell whether an agent has a grant only since the tool is shared; agents write reasons as they like."""
+    return grant.by == OPERATOR and grant.reason == SHARED_REASON
 
 
 def get_catalogue(registry: ToolRegistry) -> PravalCatalogue:

@@ -11,7 +11,10 @@ from attrs import frozen
 
 from praval_tools.compat.praval.model import Tool, ToolMetadata
 from praval_tools.errors import InvalidNameError, ToolDefinitionError
-from praval_tools.names import check_agent_name, check_tool_name, normalize_name
+from praval_tools.names import check_agent_name, check_tool_name, normalize_name, to_plain_scalar, to_plain_text
+from praval_tools.schema.json_values import SCALAR_TYPES
+from praval_tools.schema.type_hints import Hint
+from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.metadata import ToolMetadata as OurMetadata
 from praval_tools.tools.tool import AnyTool
 from praval_tools.tools.tool import Tool as OurTool
@@ -49,6 +52,7 @@ class PravalRegistration:
         shared: Whether it was shared.
         metadata: Its metadata in the registry.
         entry: What the dictionary of a Praval agent says of it.
+        function: The function of Praval's tool at that time; whoever registered that may change it later.
     """
 
     tool: Tool
@@ -59,6 +63,7 @@ class PravalRegistration:
     shared: bool
     metadata: OurMetadata
     entry: Mapping[str, object] | None = None
+    function: object = None
 
 
 def get_registration(tool: AnyTool) -> PravalRegistration | None:
@@ -84,6 +89,7 @@ def _compute_digest(text: str) -> str:
 
 def to_registry_name(name: object) -> str:
     """Return the name of a Praval tool in `praval_tools`: its own where it is legal."""
+    name = to_plain_scalar(name)
     try:
         return check_tool_name(cast(str, name))
     except InvalidNameError:
@@ -92,12 +98,14 @@ def to_registry_name(name: object) -> str:
 
 def make_fallback_name(name: object) -> str:
     """Return the registry name for a tool whose own is not legal or clashes: stable, and unique to the tool."""
+    name = to_plain_scalar(name)
     text = name if isinstance(name, str) else repr(name)
     return check_tool_name(f"{normalize_name(text or 'tool')[:100]}_{_compute_digest(text)}")
 
 
 def to_agent_name(agent: object) -> str:
     """Return the agent's name in `praval_tools`: its own where it is legal."""
+    agent = to_plain_scalar(agent)
     try:
         return check_agent_name(cast(str, agent))
     except InvalidNameError:
@@ -119,7 +127,8 @@ def to_registry_tool(
             cannot be read: Praval takes such functions, too.
         entry: What the dictionary of a Praval agent says of it.
     """
-    metadata, function = tool.metadata, _unwrap_handler(tool.func)
+    given = tool.func
+    metadata, function = tool.metadata, _unwrap_handler(given)
     fields, open_schema = _build_metadata_fields(metadata, registered), _build_open_schema(metadata.parameters)
     description = str(metadata.description or (tool.func.__doc__ or "").strip() or metadata.tool_name)
     try:
@@ -135,15 +144,22 @@ def to_registry_tool(
     # not a field: the very object that was registered is given back, and copies of the tool carry it along
     converted.__dict__[_REGISTRATION_ATTRIBUTE] = PravalRegistration(
         tool=tool,
-        name=metadata.tool_name,
+        name=_to_plain(metadata.tool_name),
         registered_name=registered,
-        owner=metadata.owned_by or None,
-        category=metadata.category,
+        owner=_to_plain(metadata.owned_by or None),
+        category=_to_plain(metadata.category),
         shared=bool(metadata.shared),
         metadata=converted.metadata,
         entry=entry,
+        function=given,
     )
     return converted
+
+
+def _to_plain(value: object) -> Hint:
+    """Return a value of Praval's metadata without its own class, whose code would run where it is compared."""
+    plain = to_plain_scalar(value)
+    return plain if type(plain) in SCALAR_TYPES else to_plain_text(plain)
 
 
 def _unwrap_handler(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -193,10 +209,11 @@ def refresh_praval_tool(tool: AnyTool, registration: PravalRegistration) -> Tool
     """Return Praval's tool, updated by what the operator has changed since it was registered."""
     now, then = tool.metadata, registration.metadata
     if now is not then:
-        for name in _SAME_FIELDS:
-            value = getattr(now, name)
-            if value != getattr(then, name):
-                setattr(registration.tool.metadata, name, value)
+        with activate_tool_frame(tool.name):  # its classes may have code of their own
+            for name in _SAME_FIELDS:
+                value = getattr(now, name)
+                if value != getattr(then, name):
+                    setattr(registration.tool.metadata, name, value)
     return registration.tool
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 from weakref import WeakKeyDictionary
 
-from praval_tools.compat.praval.catalogue import ASSIGNED_REASON, SHARED_REASON, PravalCatalogue, get_catalogue
+from praval_tools.compat.praval.catalogue import ASSIGNED_REASON, PravalCatalogue, get_catalogue, is_of_sharing
 from praval_tools.compat.praval.conversion import (
     get_praval_category,
     get_registration,
@@ -15,13 +15,18 @@ from praval_tools.compat.praval.conversion import (
     to_praval_tool,
 )
 from praval_tools.compat.praval.model import Tool, make_tool_error
+from praval_tools.misuse import explain_misuse_and_take_plain_texts
+from praval_tools.names import OPERATOR
 from praval_tools.registry import default
 from praval_tools.registry.registry import ToolRegistry as OurRegistry
+from praval_tools.tools.finalizers import run_at_end
+from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.tool import AnyTool
 
 _VIEW_ATTRIBUTE = "_praval_view"
 
 
+@explain_misuse_and_take_plain_texts
 class ToolRegistry:
     """
     What Praval's registry does, done in a `praval_tools` registry, which `registry` gives.
@@ -91,15 +96,17 @@ class ToolRegistry:
         shared_only: bool = False, tags: list[str] | None = None,
     ) -> list[Tool]:  # fmt: skip
         """Return the tools that meet every condition; any of *tags* suffices, *name_pattern* is a part of the name."""
-        return [
-            tool
-            for tool in self.list_all_tools()
-            if (not name_pattern or name_pattern.lower() in tool.metadata.tool_name.lower())
-            and (not category or tool.metadata.category == category)
-            and (not owned_by or tool.metadata.owned_by == owned_by)
-            and (not shared_only or tool.metadata.shared)
-            and (not tags or any(tag in tool.metadata.tags for tag in tags))
-        ]
+        tools = self.list_all_tools()
+        with activate_tool_frame("search"):  # their metadata are objects of whoever registered them
+            return [
+                tool
+                for tool in tools
+                if (not name_pattern or name_pattern.lower() in tool.metadata.tool_name.lower())
+                and (not category or tool.metadata.category == category)
+                and (not owned_by or tool.metadata.owned_by == owned_by)
+                and (not shared_only or tool.metadata.shared)
+                and (not tags or any(tag in tool.metadata.tags for tag in tags))
+            ]
 
     def get_registry_stats(self) -> dict[str, Any]:
         """Return how many tools, agents and categories there are; those without tools left count, too."""
@@ -109,7 +116,7 @@ class ToolRegistry:
             tools_by_category[category] = tools_by_category.get(category, 0) + 1
         agents = {to_agent_name(agent) for agent in self._catalogue.agents}
         agents |= {tool.metadata.owned_by for tool in tools if tool.metadata.owned_by is not None}
-        agents |= {grant.agent for grant in self.registry.grants() if grant.reason != SHARED_REASON}
+        agents |= {grant.agent for grant in self.registry.grants() if not is_of_sharing(grant)}
         return {
             "total_tools": len(tools),
             "shared_tools": len(self.registry.get_shared_tools()),
@@ -139,11 +146,16 @@ class ToolRegistry:
 
     def unregister_owned_tool(self, tool_name: str, func: Callable[..., Any], owned_by: str) -> bool:
         """Unregister a tool if it is *func*, owned by *owned_by*, and tell whether it is."""
+        return run_at_end(self._unregister_owned_tool, tool_name, func, owned_by)  # an agent that is collected calls it
+
+    def _unregister_owned_tool(self, tool_name: str, func: Callable[..., object], owned_by: str) -> bool:
         tool = self._catalogue.find_tool(tool_name)
         if tool is None:
             return False
         converted = self._convert_tool(tool)
-        if converted.func is not func or converted.metadata.owned_by != owned_by:
+        with activate_tool_frame(tool.name):  # its classes may have code of their own
+            is_same = converted.func is func and bool(converted.metadata.owned_by == owned_by)
+        if not is_same:
             return False
         was_registered = self._catalogue.unregister(tool)
         if was_registered and not self._catalogue.has_own_tools(owned_by):
@@ -157,7 +169,7 @@ class ToolRegistry:
                 if get_registration(tool) is not None:
                     self._catalogue.unregister(tool)
             for grant in self.registry.grants():
-                if grant.reason == ASSIGNED_REASON:
+                if grant.by == OPERATOR and grant.reason == ASSIGNED_REASON:
                     self.registry.revoke(grant)
         self._catalogue.agents.clear()
         self._catalogue.categories.clear()

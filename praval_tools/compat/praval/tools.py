@@ -8,11 +8,13 @@ import importlib
 import importlib.util
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from praval_tools.compat.praval.conversion import RISK_LEVELS
 from praval_tools.compat.praval.model import Tool, ToolMetadata, make_tool_error
 from praval_tools.compat.praval.registry import get_tool_registry
+from praval_tools.misuse import explain_misuse_and_take_plain_texts
+from praval_tools.names import to_plain_scalar
 
 
 def tool(
@@ -113,6 +115,8 @@ def list_tools(
 ) -> list[dict[str, Any]]:
     """Return what tools say about themselves: those of an agent, else of a category, else the shared ones, else all."""
     registry = get_tool_registry()
+    agent_name = cast("str | None", to_plain_scalar(agent_name))
+    category = cast("str | None", to_plain_scalar(category))
     if agent_name:
         tools = registry.get_tools_for_agent(agent_name)
     elif category:
@@ -132,6 +136,7 @@ def unregister_tool_from_agent(tool_name: str, agent_name: str) -> bool:
     return get_tool_registry().remove_tool_from_agent(tool_name, agent_name)
 
 
+@explain_misuse_and_take_plain_texts
 class ToolCollection:
     """
     A named group of tools that are given to agents together.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, MutableMapping, ValuesView
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from praval_tools.compat.praval.catalogue import get_catalogue
 from praval_tools.compat.praval.conversion import get_praval_name, get_registration, refresh_praval_tool
@@ -12,12 +12,12 @@ from praval_tools.integrations.praval.entries import Arguments, ToolEntry, build
 from praval_tools.integrations.praval.migration import ToolMigrator, build_entry_tool
 from praval_tools.integrations.praval.person_approvals import PersonApproval, describe_shown_tool
 from praval_tools.integrations.praval.praval_modules import PravalObject, import_praval_module
-from praval_tools.names import OPERATOR, fold_name, to_wire_name
+from praval_tools.names import OPERATOR, fold_name, has_type, to_plain_scalar, to_wire_name
 from praval_tools.registry.agents import Agent, AgentTool
 from praval_tools.registry.catalogue import Collisions
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import Allow
-from praval_tools.tools.frames import get_current_actor
+from praval_tools.tools.frames import activate_tool_frame, get_current_actor
 from praval_tools.tools.tool import AnyTool
 
 _EXTRA_FIELDS: Final = ("strict", "metadata", "async_only")
@@ -99,8 +99,9 @@ class AgentTools:
         """Tell whether Praval asks a person; where it cannot, and the registry has a handler, that is asked."""
         registration, needed = get_registration(tool), tool.metadata.requires_approval
         if registration is not None:  # Praval's own metadata can be changed by anyone
-            needed = needed or refresh_praval_tool(tool, registration).metadata.requires_approval
-        return bool(needed) and (self.praval_agent._hitl_enabled or self.registry.approvals.handler is None)
+            with activate_tool_frame(tool.name):  # and so can be objects with code of their own
+                needed = needed or bool(refresh_praval_tool(tool, registration).metadata.requires_approval)
+        return needed and (self.praval_agent._hitl_enabled or self.registry.approvals.handler is None)
 
     def _build_function(
         self, name: str, wire_name: str, tool: AnyTool | None, is_async: bool | None, approval: PersonApproval | None
@@ -122,14 +123,14 @@ class AgentTools:
         def call(arguments: Arguments) -> object:
             request = build_call(arguments)
             result = agent.execute(request)
-            if approval is not None and self._forward_approval(approval, result):
+            if approval is not None and self._forward_approval(approval, arguments, result):
                 result = agent.execute(request)
             return self._to_praval_result(result)
 
         async def acall(arguments: Arguments) -> object:
             request = build_call(arguments)
             result = await agent.aexecute(request)
-            if approval is not None and self._forward_approval(approval, result):
+            if approval is not None and self._forward_approval(approval, arguments, result):
                 result = await agent.aexecute(request)
             return self._to_praval_result(result)
 
@@ -137,12 +138,13 @@ class AgentTools:
         awaited = is_async or (None if is_async_tool else False)
         return build_entry_function(wire_name, call, acall, signature=signature, is_async=awaited)
 
-    def _forward_approval(self, approval: PersonApproval, result: ToolResult) -> bool:
+    def _forward_approval(self, approval: PersonApproval, arguments: Arguments, result: ToolResult) -> bool:
         """
         Give the approval of a person in Praval to the registry, where the call waits and the host resumes it; once.
 
         It counts for the tool that the person was shown: of another definition, origin or risk, the call goes on
-        waiting in the registry.
+        waiting in the registry. And for the arguments that the person was shown, or wrote: where a class of the
+        parameters makes others of them, the call is forbidden.
         """
         if result.outcome is not Outcome.APPROVAL_REQUIRED or result.approval_id is None:
             return False
@@ -150,12 +152,12 @@ class AgentTools:
             return False
         if not approval.use(self.registry.get_tool(result.name)):
             return False
-        answer = Allow(by="Praval", reason="a person approved the intervention in Praval")
+        answer = Allow(arguments, by="Praval", reason="a person approved the intervention in Praval")
         self.registry.approvals.answer(result.approval_id, answer)
         return True
 
     def _to_praval_result(self, result: ToolResult) -> object:
-        if result.success and isinstance(result.result, self._result_class):
+        if result.success and has_type(result.result, self._result_class):
             return result.result
         text = result.for_model()
         if result.success:
@@ -191,8 +193,11 @@ class AgentTools:
 
 def _get_extra_fields(tool: AnyTool) -> dict[str, object]:
     registration = get_registration(tool)
-    entry = (registration.entry if registration is not None else None) or {}
-    return {field: entry[field] for field in _EXTRA_FIELDS if field in entry}
+    entry = None if registration is None else registration.entry
+    if entry is None:
+        return {}
+    with activate_tool_frame(tool.name):  # its class may have code of its own
+        return {field: entry[field] for field in _EXTRA_FIELDS if field in entry}
 
 
 class AgentToolEntries(MutableMapping[str, dict[str, Any]]):
@@ -231,11 +236,13 @@ class AgentToolEntries(MutableMapping[str, dict[str, Any]]):
     def __setitem__(self, name: str, entry: dict[str, Any]) -> None:
         if not isinstance(entry, Mapping) or not callable(entry.get("function")):
             raise ToolUsageError(f"An entry of an agent's tools has a 'function'; {name!r} got {entry!r}.")
+        name = cast(str, to_plain_scalar(name))
         self._tools.declare_tool(name, entry)
         self.written[name] = entry
         self.deleted.discard(name)
 
     def __delitem__(self, name: str) -> None:
+        name = cast(str, to_plain_scalar(name))
         if not self._tools.tool_exists(name):
             raise KeyError(name)
         self._tools.remove_tool(name)

@@ -194,7 +194,7 @@ def is_made_from(tool: AnyTool, function: object) -> bool:
     if isinstance(function, OurTool):
         return function.implementation is tool.implementation
     registration = get_registration(tool)
-    return function is tool.function or (registration is not None and registration.tool.func is function)
+    return function is tool.function or (registration is not None and registration.function is function)
 
 
 def _get_json_schema(entry: Entry | None) -> JsonObject | None:
