@@ -449,7 +449,7 @@ class ReplayMismatchError(ToolError):
     def __str__(self) -> str:
         return (
             f"Run {self.run!r} recorded as call {self.call!r}: {self.recorded}; asked for is: {self.asked}. "
-            f"Use the id for one call only, or another run for another program."
+            f"They may differ in what is hidden or cut. Use the id for one call only, or another run for a new program."
         )
 
 

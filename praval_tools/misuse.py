@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from itertools import takewhile
 from types import FunctionType
-from typing import Final, NoReturn, ParamSpec, TypeVar, cast
+from typing import Final, NoReturn, ParamSpec, TypeAlias, TypeVar, cast
 
 import msgspec
 
 from praval_tools.names import shorten_repr, suggest_names
+from praval_tools.plain_arguments import to_plain_argument
 
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=Callable[..., object])
@@ -20,6 +21,7 @@ R = TypeVar("R")
 
 _KINDS: Final = inspect.Parameter
 _CATCH_ALL: Final = (_KINDS.VAR_POSITIONAL, _KINDS.VAR_KEYWORD)
+_BY_PLACE: Final = (_KINDS.POSITIONAL_ONLY, _KINDS.POSITIONAL_OR_KEYWORD)
 
 MISSING: Final = type("MISSING", (), {"__repr__": lambda self: "MISSING", "__slots__": ()})()
 """What a method that is called often gets for an argument that is missing; see `checks_own_calls`."""
@@ -54,11 +56,21 @@ def explain_misuse(cls: C) -> C:
 
     Left as they are: those with `checks_own_calls`.
     """
+    return _explain_misuse(cls, takes_plain_texts=False)
+
+
+def explain_misuse_and_take_plain_texts(cls: C) -> C:
+    """Do what `explain_misuse` does, and give the methods plain texts for those that have a class of their own."""
+    return _explain_misuse(cls, takes_plain_texts=True)
+
+
+def _explain_misuse(cls: C, *, takes_plain_texts: bool) -> C:
     for name, member in list(vars(cls).items()):
         method = member.__func__ if isinstance(member, classmethod) else member
         is_public = name == "__init__" or not name.startswith("_")
         if isinstance(method, FunctionType) and is_public and not hasattr(method, "checks_own_calls"):
-            checked = _with_readable_errors(method, cls.__name__ if name == "__init__" else name)
+            label = cls.__name__ if name == "__init__" else name
+            checked = _with_readable_errors(method, label, takes_plain_texts=takes_plain_texts)
             setattr(cls, name, classmethod(checked) if method is not member else checked)
     return cls
 
@@ -79,8 +91,11 @@ def explain_wrong_calls(function: Callable[P, R]) -> Callable[P, R]:
     return _with_readable_errors(function, function.__name__, leading=0)
 
 
-def _with_readable_errors(method: Callable[P, R], label: str, *, leading: int = 1) -> Callable[P, R]:
+def _with_readable_errors(
+    method: Callable[P, R], label: str, *, leading: int = 1, takes_plain_texts: bool = False
+) -> Callable[P, R]:
     """Return *method* with readable errors; its *leading* parameters are not the caller's, such as `self`."""
+    make_plain = _make_plain_texts_maker(method)
 
     def explain(error: TypeError, args: tuple[object, ...], keywords: Mapping[str, object]) -> TypeError:
         signature = inspect.signature(method)
@@ -92,6 +107,8 @@ def _with_readable_errors(method: Callable[P, R], label: str, *, leading: int = 
         @wraps(method)
         async def awaited(*args: P.args, **keywords: P.kwargs) -> object:
             try:
+                if takes_plain_texts:
+                    args, keywords = make_plain(args, keywords)  # type: ignore[assignment]
                 work = method(*args, **keywords)
             except TypeError as error:
                 raise explain(error, args, keywords) from None
@@ -102,6 +119,8 @@ def _with_readable_errors(method: Callable[P, R], label: str, *, leading: int = 
     @wraps(method)
     def checked(*args: P.args, **keywords: P.kwargs) -> R:
         try:
+            if takes_plain_texts:
+                args, keywords = make_plain(args, keywords)  # type: ignore[assignment]
             return method(*args, **keywords)
         except TypeError as error:
             traceback = error.__traceback__
@@ -110,6 +129,33 @@ def _with_readable_errors(method: Callable[P, R], label: str, *, leading: int = 
             raise explain(error, args, keywords) from None
 
     return checked
+
+
+_Args: TypeAlias = tuple[object, ...]
+_Keywords: TypeAlias = dict[str, object]
+
+_VALUE_PARAMETERS: Final = frozenset({"self", "cls", "deps", "result", "arguments", "parameters", "where"})
+"""Parameters for values of the program, which stay as they are."""
+
+
+def _make_plain_texts_maker(method: Callable[..., object]) -> Callable[[_Args, _Keywords], tuple[_Args, _Keywords]]:
+    """Return a function that makes the names and settings among the arguments of *method* plain texts."""
+    parameters = inspect.signature(method).parameters.values()
+    more = [item.kind for item in parameters if item.kind in _CATCH_ALL and item.name not in _VALUE_PARAMETERS]
+    takes_more_places, takes_more_names = (kind in more for kind in _CATCH_ALL)
+    names = {item.name for item in parameters if item.kind not in _CATCH_ALL}
+    places = [item.name not in _VALUE_PARAMETERS for item in parameters if item.kind in _BY_PLACE]
+
+    def make_plain(args: _Args, keywords: _Keywords) -> tuple[_Args, _Keywords]:
+        for place, value in enumerate(args):
+            if type(value) is not str and (places[place] if place < len(places) else takes_more_places):
+                args = (*args[:place], to_plain_argument(value), *args[place + 1 :])
+        for name, value in keywords.items():
+            if type(value) is not str and name not in _VALUE_PARAMETERS and (name in names or takes_more_names):
+                keywords[name] = to_plain_argument(value)
+        return args, keywords
+
+    return make_plain
 
 
 def describe_misuse(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from reprlib import Repr
 from typing import Final, Protocol, TypeGuard, TypeVar
@@ -57,12 +58,17 @@ def check_tool_name(name: object) -> str:
     Raises:
         InvalidNameError: It is not a string of 1–128 of `[A-Za-z0-9_.-]` that starts with a letter or `_`.
     """
-    if type(name) is str and _TOOL_NAME.fullmatch(name):
+    if type(name) is str and is_valid_tool_name(name):
         return name
     raise InvalidNameError(
         f"{shorten_repr(name)} is not a valid tool name: use 1 to 128 letters, digits, '_', '-' or '.', "
         f"the first a letter or '_' (normalize_name makes one from a foreign name)."
     )
+
+
+def is_valid_tool_name(name: str) -> bool:
+    """Tell whether a tool may have this name."""
+    return _TOOL_NAME.fullmatch(name) is not None
 
 
 def check_agent_name(name: object) -> str:
@@ -82,18 +88,24 @@ def check_agent_name(name: object) -> str:
 
 def to_plain_text(value: object) -> str:
     """
-    Return what a text holds, as a plain `str`; of another object, its text.
+    Return what a text holds, as a plain `str`; of another object, its text, which it makes without rights.
 
     A class of its own could compare, show and hash itself as another text, now or when somebody else reads it.
     """
-    return value if type(value) is str else str.__str__(value if has_type(value, str) else str(value))
+    if type(value) is str:
+        return value
+    if has_type(value, str):
+        return str.__str__(value)
+    with _object_context[0]():
+        return str.__str__(str(value))
 
 
 def to_plain_scalar(value: object) -> object:
     """Return a text, bytes or number of a class of its own, such as an Enum's, as a plain one; all else as it is."""
-    if type(value) in _PLAIN_SCALARS:
+    kind = type(value)
+    if kind in _PLAIN_SCALARS or not issubclass(kind, _SCALAR_TYPES):
         return value
-    return next((make(value) for kind, make in _PLAIN_SCALARS.items() if issubclass(type(value), kind)), value)
+    return next(make(value) for base, make in _PLAIN_SCALARS.items() if issubclass(kind, base))
 
 
 _PLAIN_SCALARS: Final[dict[type, Callable[..., object]]] = {
@@ -102,8 +114,24 @@ _PLAIN_SCALARS: Final[dict[type, Callable[..., object]]] = {
     int: int.__pos__,
     float: float.__pos__,
     bytes: lambda value: bytes.__getitem__(value, slice(None)),
+    bytearray: lambda value: bytearray.__getitem__(value, slice(None)),
 }
 """Scalar type → what makes a plain one of a value of a subclass, without code of that."""
+_SCALAR_TYPES: Final = tuple(_PLAIN_SCALARS)
+
+
+def get_class_name(kind: type) -> str:
+    """Return the name of a class as a plain text, without running code of its metaclass."""
+    return to_plain_text(_get_class_name(kind))
+
+
+def get_qualified_name(kind: type) -> str:
+    """Return the name of a class with those of the classes and functions around it, as `get_class_name` does."""
+    return to_plain_text(_get_qualified_name(kind))
+
+
+_get_class_name = type.__dict__["__name__"].__get__
+_get_qualified_name = type.__dict__["__qualname__"].__get__
 
 
 def get_name(value: object) -> str:
@@ -113,10 +141,16 @@ def get_name(value: object) -> str:
     Raises:
         InvalidNameError: It is neither.
     """
-    name = value if isinstance(value, str) else getattr(value, "name", None)
-    if isinstance(name, str):
-        return to_plain_text(name)
-    raise InvalidNameError(f"{shorten_repr(value)} is neither a name nor a tool or agent; pass one of these.")
+    name = find_name(value)
+    if name is None:
+        raise InvalidNameError(f"{shorten_repr(value)} is neither a name nor a tool or agent; pass one of these.")
+    return name
+
+
+def find_name(value: object) -> str | None:
+    """Return what `get_name` does, and None for what is neither a name nor has one."""
+    name = value if has_type(value, str) else getattr(value, "name", None)
+    return to_plain_text(name) if has_type(name, str) else None
 
 
 def get_agent_name(agent: object) -> str:
@@ -249,7 +283,9 @@ def suggest_names(name: object, candidates: Iterable[str], prefix: str = " Did y
     Returns:
         `" Did you mean 'a' or 'b'?"`; an empty text where nothing is similar.
     """
-    return format_suggestion(find_similar_names(name, candidates), prefix) if isinstance(name, str) else ""
+    if not has_type(name, str):
+        return ""
+    return format_suggestion(find_similar_names(to_plain_text(name), candidates), prefix)
 
 
 def has_type(value: object, kinds: type[T] | tuple[type, ...]) -> TypeGuard[T]:
@@ -268,11 +304,11 @@ def describe_error(error: BaseException) -> str:
     try:
         if isinstance(error, SystemExit):
             return f"the tool tried to end the program (exit code {shorten_repr(error.code)})"
-        return str(error) or type(error).__name__
+        return to_plain_text(error) or get_class_name(type(error))
     except KeyboardInterrupt:
         raise
     except BaseException as fault:  # isolation: it is the tool's own code, which may try to end the program
-        return f"{type(error).__name__}, whose message cannot be shown ({type(fault).__name__})"
+        return f"{get_class_name(type(error))}, whose message cannot be shown ({get_class_name(type(fault))})"
 
 
 def format_count(number: int, noun: str, plural: str | None = None) -> str:
@@ -280,12 +316,29 @@ def format_count(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
+def make_texts_inside(context: Callable[[], AbstractContextManager[object]]) -> None:
+    """Have objects, whose classes may have code of their own, make their texts inside of *context*."""
+    _object_context[0] = context
+
+
+_object_context: Final[list[Callable[[], AbstractContextManager[object]]]] = [nullcontext]
+
+
 def shorten_repr(value: object, limit: int = 80) -> str:
-    """Return `repr(value)`, cut in the middle to *limit* characters."""
+    """Return `repr(value)`, cut in the middle to *limit* characters; code of an object has no rights there."""
+    plain = to_plain_scalar(value)
     try:
-        text = repr(value[: 2 * limit]) if isinstance(value, str | bytes) else _short_repr.repr(value)
-    except Exception as error:  # a seam: the object of a caller may raise anything
-        text = f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"
+        if has_type(plain, (str, bytes)):
+            text = repr(plain[: 2 * limit])
+        elif plain is None or type(plain) in _PLAIN_SCALARS:
+            text = _short_repr.repr(plain)
+        else:
+            with _object_context[0]():
+                text = to_plain_text(_short_repr.repr(plain))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # isolation: the object of a caller may raise anything
+        text = f"<{get_class_name(type(value))} that cannot be shown: {get_class_name(type(error))}>"
     return text if len(text) <= limit else f"{text[: limit * 2 // 3]}…{text[-(limit // 4) :]}"
 
 

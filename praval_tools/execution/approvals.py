@@ -13,16 +13,18 @@ import msgspec
 
 from praval_tools.access.records import Principal
 from praval_tools.access.state import get_tool_origin
+from praval_tools.builtin_iteration import iterate_items_without_overrides
 from praval_tools.clock import Clock
 from praval_tools.errors import ToolUsageError
 from praval_tools.forks import ForkSafeLock, handle_forks
 from praval_tools.misuse import explain_misuse
-from praval_tools.names import OPERATOR, shorten_repr
+from praval_tools.names import OPERATOR, has_type, shorten_repr, to_plain_scalar
 from praval_tools.schema.json_input import copy_containers, copy_json
 from praval_tools.schema.json_values import to_canonical_json
 from praval_tools.tools.argument_spellings import read_marked_arguments
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.decision import Allow, ApprovalAnswer, ApprovalEntry, ApprovalRequest, Deny
+from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.tool import AnyTool
 
 UNANSWERED: Final = object()
@@ -302,11 +304,11 @@ def write_exactly(arguments: Mapping[str, object]) -> str:
 
 def _write_decimals(value: object) -> object:
     """Return a copy of a JSON value with the text of each `Decimal` in it."""
-    if isinstance(value, dict):
+    if has_type(value, dict):
         return {key: _write_decimals(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
+    if has_type(value, (list, tuple)):
         return list(map(_write_decimals, value))
-    return str(value) if isinstance(value, Decimal) else value
+    return str(value) if has_type(value, Decimal) else value
 
 
 def check_answer(answer: object) -> ApprovalAnswer:
@@ -316,13 +318,15 @@ def check_answer(answer: object) -> ApprovalAnswer:
     Raises:
         ToolUsageError: It is neither `Allow` nor `Deny`, or its arguments are not an object.
     """
-    if not isinstance(answer, Allow | Deny):
+    if not has_type(answer, (Allow, Deny)):
         raise ToolUsageError(f"{shorten_repr(answer)} is not a valid answer; pass Allow(…) or Deny(…).")
-    if isinstance(answer, Deny) or answer.arguments is None:
+    if has_type(answer, Deny) or answer.arguments is None:
         return answer
-    if not isinstance(answer.arguments, Mapping):
+    if not has_type(answer.arguments, Mapping):
         raise ToolUsageError(f"{shorten_repr(answer.arguments)} are not arguments; pass Allow({{name: value, …}}).")
-    arguments = copy_containers(dict(answer.arguments))
+    with activate_tool_frame("arguments"):  # a mapping of another class lists its items itself
+        items = {to_plain_scalar(name): value for name, value in iterate_items_without_overrides(answer.arguments)}
+    arguments = copy_containers(items)
     if not read_marked_arguments(arguments):  # else the classes say what is secret
         arguments = copy_json(arguments)
     return msgspec.structs.replace(answer, arguments=arguments)

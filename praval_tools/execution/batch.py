@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from praval_tools.errors import JournalError, RegistryClosedError, ReplayMismatchError, ToolError, ToolUsageError
 from praval_tools.execution.engines.threads import NoFreeThreadError
 from praval_tools.execution.failures import StaleDecisionError
+from praval_tools.execution.plain_calls import to_plain_call
 from praval_tools.names import has_type, shorten_repr
+from praval_tools.schema.json_values import shorten_value
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 
 if TYPE_CHECKING:
@@ -22,15 +24,16 @@ _RAISED_ERRORS = (JournalError, ReplayMismatchError)
 
 def _build_invalid_call_result(call: object, error: ToolError | None = None) -> ToolResult:
     """Return the result of an item that is not a call, or of a call that could not be made."""
-    outcome, name = Outcome.INVALID_ARGUMENTS, str(getattr(call, "name", ""))
+    outcome = Outcome.INVALID_ARGUMENTS
+    plain = to_plain_call(call) if has_type(call, ToolCall) else ToolCall()
     if has_type(error, RegistryClosedError):
         outcome = Outcome.CANCELLED
     elif has_type(error, ToolUsageError) and error.code in ("sync-call-in-event-loop", "missing-deps"):
         outcome = Outcome.TOOL_ERROR
-    text, code = f"{shorten_repr(call)} is not a ToolCall", "invalid-call"
+    text, code = f"{shorten_value(call)} is not a ToolCall", "invalid-call"
     if error is not None:
         text, code = str(error), error.code
-    return ToolResult(getattr(call, "tool_call_id", None), name, None, outcome, None, text, code, exception=error)
+    return ToolResult(plain.tool_call_id, str(plain.name), None, outcome, None, text, code, exception=error)
 
 
 def _split_by_concurrency(
@@ -51,8 +54,8 @@ def _split_by_concurrency(
     together: list[int] = []
     alone: list[int] = []
     for index, call in enumerate(calls):
-        name = getattr(call, "name", None)
-        record = runtime.access_store.state.find_tool_record(name) if isinstance(name, str) else None
+        name = to_plain_call(call).name if has_type(call, ToolCall) else None
+        record = runtime.access_store.state.find_tool_record(name) if type(name) is str else None
         (together if record is None or record.tool.metadata.concurrency_safe else alone).append(index)
     return together, alone
 
@@ -66,7 +69,7 @@ def run_batch(
     def run_call(index: int) -> None:
         call, execute = calls[index]
         try:
-            results[index] = execute(call) if isinstance(call, ToolCall) else _build_invalid_call_result(call)
+            results[index] = execute(call) if has_type(call, ToolCall) else _build_invalid_call_result(call)
         except ToolError as error:
             results[index] = error if has_type(error, _RAISED_ERRORS) else _build_invalid_call_result(call, error)
 
@@ -126,7 +129,7 @@ async def run_batch_async(
         call, execute = calls[index]
         async with semaphore:
             try:
-                results[index] = await execute(call) if isinstance(call, ToolCall) else _build_invalid_call_result(call)
+                results[index] = await execute(call) if has_type(call, ToolCall) else _build_invalid_call_result(call)
             except ToolError as error:
                 results[index] = error if has_type(error, _RAISED_ERRORS) else _build_invalid_call_result(call, error)
 

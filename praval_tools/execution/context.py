@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import Final
 
 from msgspec.structs import replace
 
 from praval_tools.access.records import Principal, resolve_principal
 from praval_tools.errors import NotOwnerError
+from praval_tools.execution.plain_calls import to_plain_call
 from praval_tools.misuse import explain_wrong_calls
 from praval_tools.names import OPERATOR, check_agent_name, get_name, to_plain_text
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.frames import ARGUMENTS as ARGUMENTS
 from praval_tools.tools.frames import CALL as CALL
+from praval_tools.tools.frames import CONFINED_ACTORS as CONFINED_ACTORS
 from praval_tools.tools.frames import ENDED as ENDED
 from praval_tools.tools.frames import PARENT as PARENT
 from praval_tools.tools.frames import SCOPE as SCOPE
@@ -26,9 +27,6 @@ from praval_tools.tools.frames import find_active_frame as find_active_frame
 from praval_tools.tools.frames import get_current_frame as get_current_frame
 from praval_tools.tools.frames import get_work_frame as get_work_frame
 from praval_tools.tools.frames import make_frame as make_frame
-
-CONFINED_ACTORS: Final = ("plugin:", "tool:")
-"""How the names begin of actors that are no agents, and make no calls in the name of one."""
 
 
 def iter_active_frames() -> Iterator[Frame]:
@@ -88,7 +86,8 @@ def resolve_agent(agent: object) -> Principal:
     Raises:
         InvalidNameError: It is not a name of an agent.
     """
-    principal, running = getattr(agent, "principal", None), get_current_principal()
+    principal = agent if type(agent) is Principal else getattr(agent, "principal", None)
+    running = get_current_principal()
     if type(principal) is Principal:
         if principal != running:  # plugins are not agents, and have handles on themselves alone
             for name in principal.members:
@@ -156,6 +155,7 @@ def ensure_call(frame: Frame) -> ToolCall:
         scope = frame[SCOPE]
         agent, chain = (scope.principal.agent, scope.principal.chain) if scope.principal else (None, ())
         call = ToolCall(None, scope.tool or "", frame[ARGUMENTS], agent, None, chain)
+    call = to_plain_call(call)
     outer: Frame | None = frame[PARENT]
     while outer is not None and outer[SCOPE].tool is None:
         outer = outer[PARENT]

@@ -35,7 +35,7 @@ from praval_tools.execution.results import (
     build_tool_error_result,
 )
 from praval_tools.execution.runtime import Runtime
-from praval_tools.names import describe_error, has_type
+from praval_tools.names import describe_error, get_class_name, has_type
 from praval_tools.schema.signature import is_async_callable
 from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.decision import ApprovalAnswer, ApprovalRequest, Deny
@@ -135,7 +135,7 @@ def _ask_approval(runtime: Runtime, request: ApprovalRequest) -> ApprovalAnswer 
                 with runtime.threads.release_thread():
                     answer = runtime.background_loop.run(await_in_frame(runtime.make_operator_frame(), answer))
     except Exception as error:  # isolation: whatever the handler raises is a denial
-        return Deny(f"the handler raised {type(error).__name__}: {describe_error(error)}")
+        return Deny(f"the handler raised {get_class_name(type(error))}: {describe_error(error)}")
     return runtime.approvals.interpret_answer(request, answer)
 
 
@@ -152,7 +152,7 @@ async def _ask_approval_async(runtime: Runtime, request: ApprovalRequest) -> App
     except TimeoutError:
         return Deny("nobody answered in time")
     except Exception as error:  # isolation: whatever the handler raises is a denial
-        return Deny(f"the handler raised {type(error).__name__}: {describe_error(error)}")
+        return Deny(f"the handler raised {get_class_name(type(error))}: {describe_error(error)}")
     return runtime.approvals.interpret_answer(request, answer)
 
 

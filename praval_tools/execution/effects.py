@@ -22,7 +22,7 @@ from praval_tools.tools.context import ToolContext, choose_deps
 from praval_tools.tools.decision import ApprovalRequest
 from praval_tools.tools.frames import await_in_frame
 from praval_tools.tools.implementation import MISS, BoundArguments
-from praval_tools.tools.reports import LogLevel, ToolLog, ToolProgress, ToolReport, report_listener
+from praval_tools.tools.reports import LogLevel, ReportedNumber, ToolLog, ToolProgress, ToolReport, report_listener
 from praval_tools.tools.return_values import complete_awaited, complete_value
 from praval_tools.tools.tool import AnyTool
 
@@ -149,7 +149,7 @@ class RunTool(msgspec.Struct, eq=False):
 
     def make_reporters(
         self, call: ToolCall
-    ) -> tuple[Callable[[float, float | None, str], None], Callable[[str, LogLevel], None]]:
+    ) -> tuple[Callable[[ReportedNumber, ReportedNumber, str], None], Callable[[str, LogLevel], None]]:
         """Return what a tool reports progress and logs to; the listener of this context hears it, and subscribers."""
         listener, frame = report_listener.get(), self.frame
         origin = {
@@ -161,7 +161,7 @@ class RunTool(msgspec.Struct, eq=False):
                 listener(report)
             self.runtime.access_store.subscriptions.publish(report)
 
-        def report_progress(done: float, total: float | None, message: str) -> None:
+        def report_progress(done: ReportedNumber, total: ReportedNumber, message: str) -> None:
             if not (self.abandoned or frame[ENDED]):
                 publish(ToolProgress(**origin, done=done, total=total, message=message))  # type: ignore[arg-type]
 

@@ -38,15 +38,17 @@ from praval_tools.execution.fast_path import (
     make_fast_path,
 )
 from praval_tools.execution.pipeline import make_pipeline
+from praval_tools.execution.plain_calls import to_plain_call
 from praval_tools.execution.results import build_cancelled_result, build_no_agent_result, build_timeout_result
 from praval_tools.execution.runtime import Runtime
 from praval_tools.names import get_plain_type, has_type
 from praval_tools.schema.encode import encode, to_json_bytes
-from praval_tools.schema.json_input import copy_containers, try_parse_simple
+from praval_tools.schema.json_input import try_parse_simple
 from praval_tools.schema.json_values import SCALAR_TYPES, are_scalars, is_json
 from praval_tools.schema.type_handler import Unencodable
+from praval_tools.tools.argument_copies import copy_arguments, is_plain
 from praval_tools.tools.argument_spellings import read_marked_arguments
-from praval_tools.tools.call import Outcome, ToolCall, ToolResult, to_plain_call
+from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.compiled import Arguments
 from praval_tools.tools.frames import activate_tool_frame, keep_frame
 from praval_tools.tools.return_values import copy_complete
@@ -135,8 +137,8 @@ class Executor:
         """Return a call that goes on in the pipeline, with the steps already taken; raise the error of its tool."""
         if not has_type(error, FastPathMiss):
             raise make_typed_error(self._build_failure_result(path, error, None, None)) from error
-        if type(arguments) is dict and not are_scalars(arguments.values()):
-            arguments = copy_containers(arguments)  # what follows reads them more than once
+        if type(arguments) is dict:
+            arguments = copy_arguments(arguments)  # what follows reads them more than once
         call = path.make_call(self._to_json_arguments(path.name, arguments))
         if type(path.name) is not str:
             call = to_plain_call(call)
@@ -150,9 +152,9 @@ class Executor:
         """Return the function of *path* that runs each call by *run*, which notifies after-call hooks of the result."""
 
         def make_call(arguments: Arguments) -> ToolCall:
-            if are_scalars(arguments.values()):  # nobody else uses the dict
+            if is_plain(arguments):  # nobody else uses the dict
                 return path.make_call(arguments)
-            return path.make_call(copy_containers(self._to_json_arguments(path.name, arguments)))
+            return path.make_call(copy_arguments(self._to_json_arguments(path.name, arguments)))
 
         def call_sync(arguments: Arguments, _: None) -> object:
             if self._is_followed:  # since the function was built
@@ -382,7 +384,7 @@ def _bind_copied_arguments(run: CallRunner) -> CallRunner:
     """Return *run* so that it gets a call and its arguments as they are now, since hooks are shown later what ran."""
 
     def run_copied(call: ToolCall, arguments: Arguments) -> Any:
-        copied, call = copy_containers(arguments), to_plain_call(call)
+        copied, call = copy_arguments(arguments), to_plain_call(call)
         return run(replace(call, arguments=copied) if call.arguments is arguments else call, copied)
 
     return run_copied

@@ -19,7 +19,7 @@ from praval_tools.errors import (
     ToolTimeoutError,
     UnknownToolCallError,
 )
-from praval_tools.names import describe_error, has_type, to_plain_text
+from praval_tools.names import describe_error, get_class_name, has_type
 from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.frames import activate_tool_frame
 
@@ -53,7 +53,7 @@ def get_execution_error_class(kind: type[BaseException]) -> type[ToolExecutionEr
 
 
 def _is_builtin(kind: type) -> bool:
-    return getattr(builtins, kind.__name__, None) is kind
+    return getattr(builtins, get_class_name(kind), None) is kind
 
 
 def _reduce_execution_error(error: ToolExecutionError) -> tuple[object, ...]:
@@ -61,7 +61,7 @@ def _reduce_execution_error(error: ToolExecutionError) -> tuple[object, ...]:
     attributes = {name: getattr(error, name) for name in _OS_ERROR_ATTRIBUTES} if isinstance(error, OSError) else {}
     return (
         _rebuild_execution_error,
-        (kind.__name__, error.message, error.error_type, error.tool),
+        (get_class_name(kind), error.message, error.error_type, error.tool),
         {"result": error.result, **attributes},
     )
 
@@ -121,7 +121,7 @@ def get_error_type_name(tool: str, error: BaseException) -> str:
     """Return the type name of what *tool* raised; of an inner tool's error, the type name that it carries."""
     carried = read_attribute(tool, error, "error_type") if has_type(error, ToolExecutionError) else None
     with activate_tool_frame(tool):
-        return carried if type(carried) is str else to_plain_text(type(error).__name__)
+        return carried if type(carried) is str else get_class_name(type(error))
 
 
 def read_attribute(tool: str, error: BaseException, name: str) -> object:

@@ -9,6 +9,7 @@ from praval_tools.access.records import Principal
 from praval_tools.access.store import StateStore
 from praval_tools.execution.fast_path import FastFunction
 from praval_tools.misuse import MISSING
+from praval_tools.names import find_name, has_type, shorten_repr
 
 _MAX_FAST_FUNCTIONS: Final = 16_384
 
@@ -42,12 +43,14 @@ class FastFunctionCache:
 
     def find_function(self, tool: object, *, is_async: bool = False) -> FastFunction:
         """Return the function of a tool, which is given by its name or itself; it is built where there is none."""
+        functions = self.async_functions if is_async else self.sync_functions
+        if type(tool) is str and (function := functions.get(tool)) is not None:
+            return function
         if tool is MISSING:
             raise TypeError(f"{'acall' if is_async else 'call'}() needs 'name'.")
-        name = getattr(tool, "name", tool)
-        if name is not tool:
+        if not has_type(tool, str):
             note_foreign_tool(self._builder.access_store, tool)
-        functions = self.async_functions if is_async else self.sync_functions
+        name = find_name(tool) or f"<{shorten_repr(tool)}>"
         return functions.get(name) or self.build_function(name, is_async=is_async)
 
     def build_function(self, name: Any, *, is_async: bool = False) -> FastFunction:

@@ -26,6 +26,7 @@ from praval_tools.execution.context import CALL, Frame, FrameScope, current_fram
 from praval_tools.execution.event_loops import is_self_cancelled, make_deadline_resumer
 from praval_tools.execution.failures import CallCancelledError, StaleDecisionError
 from praval_tools.execution.limits import LimitPlace, LimitUsage
+from praval_tools.execution.plain_calls import to_plain_call
 from praval_tools.execution.policies import ask_policies
 from praval_tools.execution.runtime import Runtime
 from praval_tools.schema.signature import is_async_callable
@@ -115,6 +116,11 @@ def make(
     enter, leave = counter.append, counter.pop
     {ASYNC}def fast(arguments, frame):
         {PREPARE}
+        if frame is not None:
+            try:
+                for name in arguments:
+                    if type(name) is not str: raise FastPathMiss  # a text with code of its own, which a look-up runs
+            except RuntimeError: raise FastPathMiss from None  # another thread changes them
         outer = get_frame()
         try:
             if outer is not None and outer[0].principal is not principal and not may_call_as(principal, outer[0]):
@@ -364,7 +370,9 @@ def _build_steps(
     def run_steps(
         arguments: Arguments, shown: Arguments, frame: Frame | None, places: list[LimitPlace]
     ) -> None:
-        call: ToolCall | None = None if frame is None else frame[CALL]
+        call: ToolCall | None = None
+        if frame is not None:
+            call = frame[CALL] = to_plain_call(frame[CALL])
         if policies:
             answers = ask_policies(registry, policies, principal, tool, shown, copy_arguments=copy_arguments)
             if answers.refusal is not None or answers.approval is not None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from praval_tools.execution.approvals import UNANSWERED
 from praval_tools.execution.plugin_code import run_as
-from praval_tools.names import get_plain_type
+from praval_tools.names import get_plain_type, get_qualified_name
 from praval_tools.schema.json_input import copy_json
 from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES, are_scalars
 from praval_tools.tools.decision import Allow
@@ -186,7 +186,7 @@ def _copy_part(value: Any, copies: dict[int, Any], depth: int) -> Any:
         try:
             return copy.deepcopy(value, copies)
         except (Exception, SystemExit):  # the seam to any class: its code may raise anything
-            return f"<{kind.__qualname__} that cannot be copied>"
+            return f"<{get_qualified_name(kind)} that cannot be copied>"
     if (copied := copies.get(id(value))) is not None:
         return copied
     if kind is tuple:

@@ -79,15 +79,6 @@ class InFlightCounters:
             if (agent is None or agent in counter.members) and (tool is None or counter.tool == tool)
         )
 
-    def drain(self, agent: str | None, tool: str | None, timeout: float | None, own: int = 0) -> int:
-        """
-        Wait at most *timeout* seconds until no calls are in flight but the caller's *own*.
-
-        Returns:
-            How many other calls are still in flight.
-        """
-        return wait_until_none(lambda: self.count_in_flight(agent, tool) - own, timeout)
-
 
 def wait_until_none(count: Callable[[], int], timeout: float | None) -> int:
     """Wait at most *timeout* seconds until *count* returns 0 or less; return what it returned last, 0 at least."""

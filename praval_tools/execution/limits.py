@@ -11,7 +11,7 @@ import msgspec
 
 from praval_tools.errors import ToolUsageError
 from praval_tools.misuse import MISSING, checks_own_calls, explain_misuse, refuse_wrong_call
-from praval_tools.names import get_agent_name, shorten_repr
+from praval_tools.names import get_agent_name, get_name, shorten_repr
 
 LimitKey = tuple[str | None, str | None]
 _MINUTE = 60.0
@@ -203,8 +203,8 @@ class Limits:
 
 
 def _to_name(subject: object) -> str | None:
-    """Return the name of an agent or a tool, passed as an object or by name."""
-    return subject if subject is None or isinstance(subject, str) else str(getattr(subject, "name", subject))
+    """Return the name of a tool, passed as an object or by name."""
+    return None if subject is None else get_name(subject)
 
 
 def _describe_subject(limit: Limit) -> str:

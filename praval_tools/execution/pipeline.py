@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -29,14 +30,15 @@ from praval_tools.execution.approvals import describe_approved_tool, write_exact
 from praval_tools.execution.call_progress import CallPipeline, CallProgress, remote_marked_values
 from praval_tools.execution.context import CALL, SCOPE, Frame, FrameScope, activate_frame, make_frame
 from praval_tools.execution.deps import get_deps
+from praval_tools.execution.edited_arguments import find_edit_problem, leave_made_fields_out
 from praval_tools.execution.effects import CallEffect, RequestApproval, RunTool, Sleep
 from praval_tools.execution.policies import ask_policies, render_for_review
 from praval_tools.execution.results import build_not_run_result, build_refused_result
 from praval_tools.execution.runtime import Runtime
 from praval_tools.names import OPERATOR, has_type, shorten_repr
 from praval_tools.schema.coercion import Repair
-from praval_tools.schema.json_input import copy_containers, copy_json
-from praval_tools.schema.type_handler import Unencodable
+from praval_tools.schema.json_input import copy_json
+from praval_tools.tools.argument_copies import copy_arguments
 from praval_tools.tools.argument_spellings import read_marked_arguments
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.compiled import Arguments
@@ -74,7 +76,7 @@ def make_pipeline(
         is_async: Whether the driver is async.
     """
     if type(call.arguments) is dict:  # what is judged, run and recorded is what the caller gave at one moment
-        call = replace(call, arguments=copy_containers(call.arguments))
+        call = replace(call, arguments=copy_arguments(call.arguments))
     if progress is None:
         progress = CallProgress(call, principal)
     if runtime.recorder is not None or runtime.tracer is not None:
@@ -208,9 +210,10 @@ def _review_call(
             approval = Ask(tool.metadata.approval_reason)
     if approved is None:
         progress.shown_arguments = shown
-    if approved is not None and progress.approved_text is None and not _is_read_back(runtime, run, shown):
-        reason = "A class of its parameters makes other values of what an approver is shown, so nobody can write them."
-        return _refuse_approved(runtime, progress, run, reason, "Approve the arguments as they are, or deny the call.")
+    is_edited = approved is not None and progress.approved_text is None
+    if is_edited and (problem := _find_edit_problem(runtime, run, shown)):
+        remedy = "Approve the arguments as they are, or deny the call."
+        return _refuse_approved(runtime, progress, run, problem, remedy)
     if approval is None or (approved is not None and progress.is_approved_for(shown)):
         return run, None
     if progress.failure is not None:  # what ran is not asked about again
@@ -228,18 +231,10 @@ def _refuse_approved(
     return build_refused_result(runtime, run.call, run.principal, decision, run.bound_arguments, progress.sent_name)
 
 
-def _is_read_back(runtime: Runtime, run: RunTool, shown: Arguments) -> bool:
-    """Tell whether the tool gets what *shown* says where it is written as arguments, as an approver writes them."""
-    implementation = run.tool.implementation
-    if not implementation.runs_user_code:
-        return True
-    try:
-        written = implementation.render_for_review(run.bound_arguments, with_made_fields=False)
-        with _activate_caller(runtime, run.principal, run.tool.name):
-            again = bind_arguments(runtime, run.tool, write_exactly(written))
-        return write_exactly(implementation.render_for_review(again)) == write_exactly(shown)
-    except (ToolArgumentsError, Unencodable):
-        return False
+def _find_edit_problem(runtime: Runtime, run: RunTool, shown: Arguments) -> str | None:
+    bind = partial(bind_arguments, runtime, run.tool)
+    with _activate_caller(runtime, run.principal, run.tool.name):
+        return find_edit_problem(run.tool.implementation, shown, run.bound_arguments, bind)
 
 
 def _acquire_limits(runtime: Runtime, progress: CallProgress, run: RunTool) -> ToolResult | None:
@@ -277,11 +272,18 @@ def _request_approval(
         approvals.discard_pending(request)
     if isinstance(answer, Allow):
         progress.marked_values += read_marked_arguments(answer.arguments)
-        approved = copy_json(run.bound_arguments.arguments if answer.arguments is None else answer.arguments)
-        progress.approval, progress.approved_text = (describe_approved_tool(tool), approved), None
+        bound: BoundArguments | None = run.bound_arguments
         if answer.arguments is None:
-            progress.approved_text = write_exactly(progress.shown_arguments)
-            progress.judged_arguments = tool.implementation, approved, run.bound_arguments
+            approved = copy_json(run.bound_arguments.arguments)
+            approved_text: str | None = write_exactly(progress.shown_arguments)
+        else:
+            approved, approved_text = copy_json(answer.arguments), None
+            with _activate_caller(runtime, run.principal, tool.name):
+                bind = partial(bind_arguments, runtime, tool)
+                approved, bound = leave_made_fields_out(tool.implementation, approved, run.bound_arguments, bind)
+        progress.approval, progress.approved_text = (describe_approved_tool(tool), approved), approved_text
+        if bound is not None:
+            progress.judged_arguments = tool.implementation, approved, bound
         return None
     reason = f": {answer.reason}" if answer.reason else ""
     text = f"The approval of tool {tool.name!r} was denied{reason}."

@@ -222,21 +222,22 @@ class Runtime:
         return self.as_operator(person)
 
     def drain(self, agent: str | None, tool: str | None, timeout: float | None) -> int:
-        """Wait until no calls are in flight but those of this context; return how many others still are."""
+        """
+        Wait until no calls are in flight but those of this context; return how many others still are.
+
+        Where it waits for all agents and tools, it waits for results that are still to be recorded, too.
+        """
         scopes = [frame[SCOPE] for frame in iter_active_calls(self.registry)]
         own = sum(
             (agent is None or agent in list_members(scope.principal)) and tool in (None, scope.tool) for scope in scopes
         )
-        return self.in_flight.drain(agent, tool, timeout, own)
-
-    def _wait_for_calls(self, timeout: float | None) -> bool:
-        """Wait until no call but those of this context is in flight, or has a result to be recorded; else False."""
-        own = len(list(iter_active_calls(self.registry)))
+        is_of_all = agent is None and tool is None
 
         def count_calls() -> int:
-            return max(self.in_flight.count_in_flight(), self.unrecorded_calls.in_flight) - own
+            inside = self.in_flight.count_in_flight(agent, tool)
+            return (max(inside, self.unrecorded_calls.in_flight) if is_of_all else inside) - own
 
-        return wait_until_none(count_calls, timeout) == 0
+        return wait_until_none(count_calls, timeout)
 
     def close(self) -> None:
         """Refuse new calls and changes, wait for those in flight, end all threads; safe to call twice."""
@@ -244,7 +245,7 @@ class Runtime:
         if store.closed:
             return
         store.refuse_calls()
-        if self.background_loop.is_current_thread or (is_event_loop_running() and not self._wait_for_calls(0)):
+        if self.background_loop.is_current_thread or (is_event_loop_running() and self.drain(None, None, 0)):
             raise ToolUsageError(
                 f"close() cannot close {describe_registry(store.name)} here: the event loop of this thread runs calls "
                 f"that it would wait for. Await aclose() instead.",
@@ -253,7 +254,7 @@ class Runtime:
         store.closed = True
         self.closing_event.set()
         store.invalidate_snapshots()
-        self._wait_for_calls(self.options.timeout)
+        self.drain(None, None, self.options.timeout)
         self.threads.close()
         for engine in (self.processes, self.workers):
             if engine is not None:

@@ -17,7 +17,7 @@ from praval_tools.formats.response_fields import assign_call_ids
 from praval_tools.formats.schema_root import remove_boolean_properties
 from praval_tools.formats.strict import StrictCost, make_strict_schema
 from praval_tools.formats.strict_nulls import contains_null, drop_default_nulls
-from praval_tools.names import shorten_repr, to_wire_name
+from praval_tools.names import shorten_repr, to_plain_text, to_wire_name
 from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.tools.call import ToolCall, ToolResult
@@ -67,7 +67,7 @@ def format_of(name: str | Format, known: Mapping[str, Format] = FORMATS) -> Form
     try:
         return known[name]
     except (KeyError, TypeError):
-        raise UnknownFormatError(str(name), known) from None
+        raise UnknownFormatError(to_plain_text(name), known) from None
 
 
 def detect_format(response: object) -> Format:

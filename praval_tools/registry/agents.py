@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from functools import update_wrapper
-from types import FunctionType
+from types import BuiltinMethodType, FunctionType, MethodType
 from typing import Any, Literal, Never, Protocol, Self, TypeAlias, Unpack
 
 from msgspec.structs import replace
@@ -15,12 +15,12 @@ from praval_tools.access.events import ToolListed
 from praval_tools.access.other_registry import describe_other_registry, note_foreign_tool
 from praval_tools.access.records import MAX_CHAIN_LENGTH, AgentProfile, Delegation, Principal
 from praval_tools.access.rules import resolve_access
-from praval_tools.access.state import AccessState
+from praval_tools.access.state import AccessState, get_declarer
 from praval_tools.access.store import StateStore
 from praval_tools.errors import NotOwnerError, ToolUsageError
 from praval_tools.execution.context import FrameScope, list_change_delegators, resolve_actor
 from praval_tools.execution.runtime import Runtime
-from praval_tools.misuse import checks_own_calls, explain_misuse
+from praval_tools.misuse import checks_own_calls, explain_misuse_and_take_plain_texts
 from praval_tools.names import (
     OPERATOR,
     check_agent_name,
@@ -36,6 +36,7 @@ from praval_tools.registry.export_cache import ExportOptions
 from praval_tools.registry.toolset import Toolset, get_executor
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.decision import Decision
+from praval_tools.tools.frames import get_current_actor
 from praval_tools.tools.source import DeclarationSite, find_calling_site, find_declaration_site
 from praval_tools.tools.tool import AnyTool, Tool
 
@@ -63,7 +64,7 @@ def set_default_registry_getter(getter: Callable[[], AgentRegistry]) -> None:
     _default_registry_getters[:] = [getter]
 
 
-@explain_misuse
+@explain_misuse_and_take_plain_texts
 class Agent:
     """
     A named principal that calls tools.
@@ -373,7 +374,18 @@ def ensure_registered(registry: AgentRegistry, tool: AgentTool, owner: str | Non
 def _find_registered(registry: AgentRegistry, function: Callable[..., Any]) -> AnyTool | None:
     """Return the tool that was made of *function*, if it is registered under the function's name."""
     tool = registry.get_tool(str(getattr(function, "__name__", "")))
-    return tool if tool is not None and tool.implementation.function == function else None
+    if tool is None or get_declarer(tool) not in ("", get_current_actor()):  # somebody else's code declared it
+        return None
+    return tool if _is_same_function(tool.implementation.function, function) else None
+
+
+def _is_same_function(first: object, second: object) -> bool:
+    """Tell whether two callables are one; no code of theirs is asked."""
+    if type(first) is MethodType and type(second) is MethodType:
+        return first.__self__ is second.__self__ and first.__func__ is second.__func__
+    if type(first) is BuiltinMethodType and type(second) is BuiltinMethodType:  # such as the method of a list
+        return first.__self__ is second.__self__ and first.__name__ == second.__name__
+    return first is second
 
 
 def _check_function(agent: str, function: object) -> None:

@@ -22,14 +22,25 @@ from praval_tools.execution.context import (
     resolve_actor,
     resolve_agent,
 )
-from praval_tools.misuse import explain_misuse
-from praval_tools.names import HasName, format_count, get_collision_keys, get_name, is_valid_agent_name
+from praval_tools.misuse import explain_misuse_and_take_plain_texts
+from praval_tools.names import (
+    OPERATOR,
+    HasName,
+    format_count,
+    get_class_name,
+    get_collision_keys,
+    get_name,
+    has_type,
+    is_valid_agent_name,
+)
 from praval_tools.registry.access_changes import AccessChanges
 from praval_tools.registry.decorator_arguments import ToolDecoratorFactory, make_tool_or_decorator
 from praval_tools.registry.export_cache import has_matching_tags, to_tag_set
 from praval_tools.search.finder import ToolFinder
+from praval_tools.tools.frames import get_current_actor
 from praval_tools.tools.from_object import make_tool, make_tools_from_object
 from praval_tools.tools.implementation import ToolDefinition
+from praval_tools.tools.plain_tool import find_class_problem, with_declarer
 from praval_tools.tools.source import Source
 from praval_tools.tools.tool import AnyTool, Tool
 
@@ -41,7 +52,7 @@ Collisions = Literal["error", "rename", "keep", "replace"]
 COLLISIONS: Final[tuple[str, ...]] = get_args(Collisions)
 
 
-@explain_misuse
+@explain_misuse_and_take_plain_texts
 class ToolCatalogue(ABC):
     """
     The tools of a registry, without agents, calls and journal; `ToolRegistry` adds these.
@@ -71,9 +82,9 @@ class ToolCatalogue(ABC):
         return iter(self.list_all_tools())
 
     def __contains__(self, tool: object) -> bool:
-        registered = self.get_tool(get_name(tool)) if isinstance(tool, str | Tool) else None
+        registered = self.get_tool(get_name(tool)) if has_type(tool, (str, Tool)) else None
         return registered is not None and (
-            not isinstance(tool, Tool) or registered.implementation is tool.implementation
+            not has_type(tool, Tool) or registered.implementation is tool.implementation
         )
 
     @property
@@ -93,13 +104,17 @@ class ToolCatalogue(ABC):
         Raises:
             DuplicateToolError: The name, or one whose wire name would clash, is taken; `replace=True` replaces
                 in place, another owner's tool only by the operator.
-            TypeError: Not a Tool.
+            TypeError: Not a Tool; or, where code of an agent or plugin registers it, one of a class of its own.
         """
-        if not isinstance(tool, Tool):
-            raise TypeError(f"Expected Tool object, got {type(tool).__name__}; make one with @tool or Tool(…).")
+        if not has_type(tool, Tool):
+            raise TypeError(f"Expected Tool object, got {get_class_name(type(tool))}; make one with @tool or Tool(…).")
+        if (declarer := get_current_actor()) != OPERATOR and (problem := find_class_problem(tool)):
+            raise TypeError(f"{declarer!r} registers {problem}.")
         registered, actor = tool, resolve_actor(by, "register", tool.name)
         if tool.metadata.owned_by is None and list_change_delegators() and is_valid_agent_name(actor):
             registered = tool.with_metadata(owned_by=actor)  # those for whom it acts must be entitled to that, too
+        if declarer != OPERATOR:
+            registered = with_declarer(registered, declarer)
         self._changes.commit(
             "register",
             by,
@@ -418,8 +433,8 @@ def _refuse_mcp_tool(tool: AnyTool) -> None:
 
 
 def _is_from(source: str, tool: AnyTool) -> bool:
-    origin = tool.metadata.source
-    return origin is not None and source in (origin.distribution, origin.file)
+    origin = tool.metadata.source  # code of an agent can say that its tools are of any source
+    return origin is not None and not origin.declared_by and source in (origin.distribution, origin.file)
 
 
 def _with_source(source: str, tool: AnyTool) -> AnyTool:

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from praval_tools.access.commands import get_tool_record
-from praval_tools.misuse import explain_misuse
-from praval_tools.names import format_count, get_name
+from praval_tools.misuse import explain_misuse_and_take_plain_texts
+from praval_tools.names import find_name, format_count, get_name
 from praval_tools.registry.agents import Agent, AgentTool, ensure_registered
 from praval_tools.registry.default import get_tool_registry
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.tools.tool import AnyTool
 
 
-@explain_misuse
+@explain_misuse_and_take_plain_texts
 class ToolCollection:
     """
     A named group of tools of one registry.
@@ -43,7 +43,7 @@ class ToolCollection:
         return iter(self.get_tools())
 
     def __contains__(self, tool: object) -> bool:
-        return getattr(tool, "name", tool) in self._names
+        return find_name(tool) in self._names
 
     def add_tool(self, tool: AgentTool) -> None:
         """Add a tool by name, object or function; what is in no registry is registered."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from msgspec.structs import replace
 
@@ -14,12 +14,15 @@ from praval_tools.execution.context import SCOPE, Frame, current_frame, get_curr
 from praval_tools.execution.deps import take_deps, use_deps
 from praval_tools.execution.executor import Executor, get_value
 from praval_tools.execution.fast_function_cache import FastFunctionCache
+from praval_tools.execution.plain_calls import to_plain_call
 from praval_tools.execution.results import build_no_agent_result
 from praval_tools.execution.scoped_calls import Scope, ScopedDispatcher, ScopedExecutor
 from praval_tools.lazy_import import load
+from praval_tools.names import has_type
 from praval_tools.registry.export_cache import ToolExportCache
 from praval_tools.registry.toolset import Toolset, get_fast_cache
-from praval_tools.tools.call import ToolCall, ToolResult, to_plain_call
+from praval_tools.tools.call import ToolCall, ToolResult
+from praval_tools.tools.frames import activate_tool_frame
 
 _MAX_TOOLSETS: Final = 16_384
 _NO_CHAIN: Final = ()
@@ -67,7 +70,7 @@ class CallDispatcher:
 
     def execute(self, request: ToolCall | str, name: str = "", arguments: object = None) -> ToolResult:
         """Run a call of the agent that it names; one by id, name and arguments is made by who is running."""
-        if isinstance(request, ToolCall):
+        if has_type(request, ToolCall):
             if type(request) is not ToolCall:
                 request = to_plain_call(request)
             agent, frame = request.agent, current_frame.get()
@@ -80,14 +83,14 @@ class CallDispatcher:
                 return self._executor.run_pipeline(request, None, resolved)
             return self._executor.execute(*resolved)
         principal = get_current_principal()
-        call = _make_call(principal, request, name, arguments)
+        call = _make_call(principal, cast("str", request), name, arguments)
         return self._executor.execute(call, self._find_fast_cache(principal))
 
     def aexecute(
         self, request: ToolCall | str, name: str = "", arguments: object = None
     ) -> Coroutine[Any, Any, ToolResult]:
         """Run a call from async code."""
-        if isinstance(request, ToolCall):
+        if has_type(request, ToolCall):
             if type(request) is not ToolCall:
                 request = to_plain_call(request)
             agent, frame = request.agent, current_frame.get()
@@ -100,7 +103,7 @@ class CallDispatcher:
                 return self._executor.run_pipeline_async(request, None, resolved)
             return self._executor.aexecute(*resolved)
         principal = get_current_principal()
-        call = _make_call(principal, request, name, arguments)
+        call = _make_call(principal, cast("str", request), name, arguments)
         return self._executor.aexecute(call, self._find_fast_cache(principal))
 
     def execute_batch(self, calls: Iterable[ToolCall], max_parallel: int | None, deps: object) -> list[ToolResult]:
@@ -194,8 +197,9 @@ def _make_call_of_current_principal(call: ToolCall) -> tuple[ToolCall, Principal
 
 
 def _read_calls(tool_calls: Sequence[object]) -> list[ToolCall]:
-    calls: list[ToolCall] = load("praval_tools.formats.conversion").read_call_list(tool_calls)
-    return calls
+    with activate_tool_frame("calls"):  # objects of them may have code of their own
+        calls: list[ToolCall] = load("praval_tools.formats.conversion").read_call_list(tool_calls)
+    return list(map(to_plain_call, calls))
 
 
 def _collect_texts(calls: list[ToolCall], results: list[ToolResult]) -> dict[str, str]:

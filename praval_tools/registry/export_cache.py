@@ -12,9 +12,10 @@ from praval_tools.access.queries import find_candidate_tools, list_permitting_re
 from praval_tools.access.records import Principal
 from praval_tools.access.rules import AccessResolution, resolve_access
 from praval_tools.access.state import AccessState
-from praval_tools.errors import UnknownFormatError
+from praval_tools.builtin_iteration import iterate_without_overrides
 from praval_tools.execution.runtime import Runtime
 from praval_tools.lazy_import import load
+from praval_tools.names import has_type, to_plain_text
 from praval_tools.schema.encode import to_json_bytes
 from praval_tools.schema.json_values import replace_surrogates_in_json
 from praval_tools.tools.tool import AnyTool
@@ -34,7 +35,9 @@ _ToolExport: TypeAlias = "tuple[bytes, StrictCost | None]"
 
 def to_tag_set(tags: Iterable[str] | None) -> frozenset[str] | None:
     """Return tags as `has_matching_tags` takes them; None stays."""
-    return None if tags is None else frozenset((tags,) if isinstance(tags, str) else tags)
+    if tags is None:
+        return None
+    return frozenset(map(to_plain_text, (tags,) if has_type(tags, str) else iterate_without_overrides(tags)))
 
 
 def has_matching_tags(tool: AnyTool, tags: frozenset[str] | None, excluded: frozenset[str] | None) -> bool:
@@ -53,7 +56,7 @@ class ExportOptions(TypedDict, total=False):
 
 
 class _ExportKey(msgspec.Struct, frozen=True):
-    api_format: str | Format
+    api_format: str | int  # a name, or the id of a format: its class may compare itself by code of its own
     strict: bool
     tags: frozenset[str] | None
     excluded_tags: frozenset[str] | None
@@ -69,19 +72,27 @@ class _CachedExport(msgspec.Struct):
         is_lasting: Whether only another state can alter the list.
         tools: The tools in it, each with the bounds that were merged into its schema.
         text: The list as JSON.
+        form: The format, which keeps its id.
     """
 
     state: AccessState
     is_lasting: bool
     tools: list[_ToolWithBounds]
     text: bytes
+    form: Format
+
+
+_ToolExportKey = tuple[int, bool, bool]
+"""The id of a format, which is kept beside the export, and its mode."""
 
 
 class ToolExportCache:
     """Tools as JSON, each exported once per format and mode; shared by all agents of a registry."""
 
     def __init__(self) -> None:
-        self._exports: WeakKeyDictionary[AnyTool, dict[tuple[Format, bool, bool], _ToolExport]] = WeakKeyDictionary()
+        self._exports: WeakKeyDictionary[AnyTool, dict[_ToolExportKey, tuple[_ToolExport, Format]]] = (
+            WeakKeyDictionary()
+        )
 
     def get_export(
         self, form: Format, tool: AnyTool, bounds: tuple[Bounds, ...], *, strict: bool, reason: bool
@@ -92,11 +103,11 @@ class ToolExportCache:
         exports = self._exports.get(tool)
         if exports is None:
             exports = self._exports[tool] = {}
-        key = (form, strict, reason)
+        key = (id(form), strict, reason)
         export = exports.get(key)
         if export is None:
-            export = exports[key] = _export_tool(form, tool, (), strict=strict, reason=reason)
-        return export
+            export = exports[key] = _export_tool(form, tool, (), strict=strict, reason=reason), form
+        return export[0]
 
 
 def _export_tool(form: Format, tool: AnyTool, bounds: tuple[Bounds, ...], *, strict: bool, reason: bool) -> _ToolExport:
@@ -147,15 +158,14 @@ class AgentExporter:
         if (plugin_formats := self._runtime.hooks.formats) and isinstance(api_format, str):
             formats = load("praval_tools.formats")
             api_format = formats.format_of(api_format, {**formats.FORMATS, **plugin_formats})
-        key = _ExportKey(api_format, strict, to_tag_set(tags), to_tag_set(excluded_tags), reason)
-        try:
-            cached = self._cache.get(key)
-        except TypeError:
-            raise UnknownFormatError(str(api_format), load("praval_tools.formats").FORMATS) from None
+        form = to_plain_text(api_format) if has_type(api_format, str) else api_format
+        name = form if isinstance(form, str) else id(form)
+        key = _ExportKey(name, bool(strict), to_tag_set(tags), to_tag_set(excluded_tags), bool(reason))
+        cached = self._cache.get(key)
         state = self._runtime.access_store.get_fresh_state()
         if cached is not None and cached.state is state and cached.is_lasting:
             return cached.text
-        return self._refresh_export(key, cached, state)
+        return self._refresh_export(key, load("praval_tools.formats").format_of(form), cached, state)
 
     def export_selection(self, form: Format, names: Iterable[str], *, strict: bool, reason: bool) -> dict[str, bytes]:
         """Return, as JSON and in that order, those of the tools *names* that the agent may call now."""
@@ -165,8 +175,9 @@ class AgentExporter:
         exports = self._export_tools(form, tools, strict=strict, reason=reason)
         return {tool.name: export for (tool, _), export in zip(tools, exports, strict=True)}
 
-    def _refresh_export(self, key: _ExportKey, cached: _CachedExport | None, state: AccessState) -> bytes:
-        form: Format = load("praval_tools.formats").format_of(key.api_format)
+    def _refresh_export(
+        self, key: _ExportKey, form: Format, cached: _CachedExport | None, state: AccessState
+    ) -> bytes:
         tools, is_lasting = self._find_exportable_tools(key, state)
         if cached is not None and _has_same_tools(cached.tools, tools):
             tools, text = cached.tools, cached.text
@@ -174,7 +185,7 @@ class AgentExporter:
             text = b"[" + b",".join(self._export_tools(form, tools, strict=key.strict, reason=key.reason)) + b"]"
             if len(self._cache) >= _MAX_CACHED_EXPORTS:
                 self._cache.clear()
-        self._cache[key] = _CachedExport(state, is_lasting, tools, text)
+        self._cache[key] = _CachedExport(state, is_lasting, tools, text, form)
         return text
 
     def _find_exportable_tools(self, key: _ExportKey, state: AccessState) -> tuple[list[_ToolWithBounds], bool]:

@@ -21,15 +21,17 @@ from praval_tools.execution.executor import Executor
 from praval_tools.execution.fast_function_cache import FastFunctionCache
 from praval_tools.execution.fast_path import FastPathMiss
 from praval_tools.execution.pipeline import bind_arguments
+from praval_tools.execution.plain_calls import to_plain_call
 from praval_tools.execution.policies import find_policy_refusal
 from praval_tools.execution.protocols import Dispatcher
-from praval_tools.misuse import MISSING, checks_own_calls, explain_misuse, refuse_wrong_call
-from praval_tools.names import fold_name, get_name, shorten_repr, suggest_names
+from praval_tools.misuse import MISSING, checks_own_calls, explain_misuse_and_take_plain_texts, refuse_wrong_call
+from praval_tools.names import fold_name, get_name, has_type, shorten_repr, suggest_names
 from praval_tools.registry.bound_tool import BoundTool, make_function
 from praval_tools.registry.export_cache import AgentExporter, ToolExportCache, decode_exports
 from praval_tools.registry.tool_attributes import map_attributes, to_attribute_name
 from praval_tools.schema.json_input import try_parse_simple
-from praval_tools.tools.call import ToolCall, ToolResult, to_plain_call
+from praval_tools.tools.argument_copies import copy_arguments
+from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.context import Deps, ToolContext
 from praval_tools.tools.decision import Decision
 from praval_tools.tools.implementation import BoundArguments, ToolImplementation
@@ -45,7 +47,7 @@ ToolDeps = TypeVar("ToolDeps")
 AnyBoundTool: TypeAlias = BoundTool[..., Any]
 
 
-@explain_misuse
+@explain_misuse_and_take_plain_texts
 class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
     """
     The tools that one agent may call now, in registration order; live and read-only.
@@ -97,7 +99,7 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
         return iter([tool.name for tool in self._list_tools()])
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str | Tool) and self._find_bound_tool(name) is not None
+        return has_type(name, (str, Tool)) and self._find_bound_tool(name) is not None
 
     @overload
     def __getitem__(self, name: str) -> AnyBoundTool: ...
@@ -114,7 +116,7 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
     @overload
     def __getitem__(self, name: Tool[P, R]) -> BoundTool[P, R]: ...
     def __getitem__(self, name: object) -> object:
-        bound = self._find_bound_tool(name) if isinstance(name, str | Tool) else None
+        bound = self._find_bound_tool(name) if has_type(name, (str, Tool)) else None
         if bound is None:
             note_foreign_tool(self._executor.runtime.access_store, name)
             text = shorten_repr(getattr(name, "name", name))
@@ -122,7 +124,7 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
         return bound
 
     def _find_bound_tool(self, name: str | AnyTool) -> AnyBoundTool | None:
-        text = name if isinstance(name, str) else name.name
+        text = get_name(name)
         runtime = self._executor.runtime
         state = runtime.access_store.get_fresh_state()
         cached_state, cache = self._bound_cache
@@ -137,7 +139,7 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
             entry = self._bind(tool), tool.implementation
             if resolution.paths[0].is_unconditional:  # only another state can take the tool away
                 cache[text] = entry
-        return None if isinstance(name, Tool) and name.implementation is not entry[1] else entry[0]
+        return None if has_type(name, Tool) and name.implementation is not entry[1] else entry[0]
 
     if not TYPE_CHECKING:  # else checkers would take every misspelt method for a tool
 
@@ -198,10 +200,7 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
         """
         if more:
             raise TypeError(self._describe_positional_arguments("call", name, more))
-        try:
-            function = self._sync_functions[name]
-        except KeyError:
-            function = self._fast_cache.find_function(name)
+        function = (type(name) is str and self._sync_functions.get(name)) or self._fast_cache.find_function(name)
         if "deps" in arguments:
             runtime = self._executor.runtime
             with use_deps(runtime.registry, take_deps(runtime, name, arguments)):
@@ -213,7 +212,8 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
         """Call a tool from async code and return its value; raises what `call` raises."""
         if more:
             raise TypeError(self._describe_positional_arguments("acall", name, more))
-        function = self._async_functions.get(name) or self._fast_cache.find_function(name, is_async=True)
+        known = type(name) is str and self._async_functions.get(name)
+        function = known or self._fast_cache.find_function(name, is_async=True)
         if "deps" in arguments:
             runtime = self._executor.runtime
             with use_deps(runtime.registry, take_deps(runtime, name, arguments)):
@@ -222,7 +222,7 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
 
     def _describe_positional_arguments(self, label: str, name: object, values: tuple[object, ...]) -> str:
         """Return how to pass the arguments of a tool that were passed by position."""
-        tool = self._executor.runtime.access_store.state.find_tool_record(str(getattr(name, "name", name)))
+        tool = self._executor.runtime.access_store.state.find_tool_record(get_name(name))
         names = () if tool is None else tool.tool.implementation.argument_names
         shown = [f"{key}=…" for key, _ in zip(names, values, strict=False)] or ["x=…"]  # a value may be secret
         return f"{label}() takes the tool's arguments by name: {label}({get_name(name)!r}, {', '.join(shown)})."
@@ -238,7 +238,7 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
             with use_deps(self._executor.runtime.registry, deps):
                 return self.call_json(name, arguments)
         parsed = try_parse_simple(arguments)
-        function = self._sync_functions.get(name) or self._fast_cache.find_function(name)
+        function = self._fast_cache.find_function(name)
         if parsed is None:
             value = self._executor.handle_fast_path_error(function.path, arguments, FastPathMiss())
         else:
@@ -256,7 +256,7 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
             with use_deps(self._executor.runtime.registry, deps):
                 return await self.acall_json(name, arguments)
         parsed = try_parse_simple(arguments)
-        function = self._async_functions.get(name) or self._fast_cache.find_function(name, is_async=True)
+        function = self._fast_cache.find_function(name, is_async=True)
         if parsed is None:
             value = await self._executor.handle_fast_path_error_async(function.path, arguments, FastPathMiss())
         else:
@@ -318,14 +318,12 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
                 return replace(call, agent=agent)
             if type(call.agent) is str and call.agent == agent:
                 return call
-        if not isinstance(call, ToolCall):
+        if not has_type(call, ToolCall):
             raise ToolUsageError(f"{shorten_repr(call)} is not a ToolCall: execute(ToolCall(name=…, arguments=…)).")
         call = to_plain_call(call)
-        if call.agent is not None:
-            named = getattr(call.agent, "principal", call.agent)
-            if named not in (agent, self._principal, Principal(agent)):
-                raise ToolUsageError(f"This toolset is {agent!r}'s; the call names {shorten_repr(call.agent)}.")
-        given = tuple(call.on_behalf_of) if isinstance(call.on_behalf_of, list) else call.on_behalf_of
+        if call.agent is not None and call.agent not in (agent, self._principal, Principal(agent)):
+            raise ToolUsageError(f"This toolset is {agent!r}'s; the call names {shorten_repr(call.agent)}.")
+        given = call.on_behalf_of
         if given and chain and given != chain:
             raise ToolUsageError(
                 f"This toolset is {agent!r}'s for {', '.join(map(repr, chain))}; "
@@ -346,9 +344,9 @@ class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
 
     def _bind_arguments(self, tool: AnyTool, raw: object) -> BoundArguments:
         """Bind arguments in the agent's name, as in a call: classes of parameters have code of their own."""
-        runtime = self._executor.runtime
+        runtime, copied = self._executor.runtime, copy_arguments(raw)
         with activate_caller(FrameScope(runtime.registry, self._principal, self._principal.agent)):
-            return bind_arguments(runtime, tool, raw)
+            return bind_arguments(runtime, tool, copied)
 
     # ── exports ──────────────────────────────────────────────────────────────────────────────────
 

@@ -40,7 +40,7 @@ from praval_tools.execution.engines.processes import ProcessEngine
 from praval_tools.execution.runtime import Runtime
 from praval_tools.execution.trace_context import activate_trace_context
 from praval_tools.forks import handle_forks
-from praval_tools.names import OPERATOR, describe_error
+from praval_tools.names import OPERATOR, describe_error, get_class_name
 from praval_tools.registry.default import use_registry
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.schema.json_input import copy_json
@@ -119,7 +119,7 @@ class _Worker:
     def _send_answer(self, answer: FunctionPrepared | FunctionEnded) -> None:
         try:
             self._channel.send(answer)
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             described = describe_remote_error("", ValueError(f"The value cannot be sent: {error}."))
             self._channel.send(FunctionEnded(answer.number, error=described))  # type: ignore[union-attr]
 
@@ -135,7 +135,7 @@ class _Worker:
                         f"here, or its declaration depends on more than the module"
                     )
         except (Exception, SystemExit) as error:  # the seam to any module
-            text = f"{type(error).__name__}: {describe_error(error)}"
+            text = f"{get_class_name(type(error))}: {describe_error(error)}"
             return FunctionPrepared(f"{function.address} cannot be imported there: {text}")
         self._implementations[function] = implementation
         return FunctionPrepared()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from praval_tools.misuse import explain_misuse
-from praval_tools.names import get_plain_type, has_type, to_plain_text
+from praval_tools.names import get_class_name, get_plain_type, has_type, to_plain_text
 from praval_tools.schema.encode import encode, to_json_bytes
 from praval_tools.schema.json_values import SCALAR_TYPES, replace_surrogates
 from praval_tools.schema.scalars import SCALAR_ENCODE_HOOKS
@@ -95,44 +94,6 @@ class ToolCall(msgspec.Struct, frozen=True):
         return [(name, value) for name, value in fields if getattr(self, name) is not defaults[name]]
 
 
-_PLAIN_TYPES: Final = frozenset({str, type(None)})
-
-
-def to_plain_call(call: ToolCall) -> ToolCall:
-    """
-    Return *call* as a plain one, with plain texts in it.
-
-    Whoever reads the call later, such as a hook or a journal, would run the code of such classes, and could read
-    something else each time.
-    """
-    chain = call.on_behalf_of
-    if (
-        type(call) is ToolCall
-        and type(call.tool_call_id) in _PLAIN_TYPES
-        and type(call.name) in _PLAIN_TYPES
-        and type(call.agent) in _PLAIN_TYPES
-        and type(call.run_id) in _PLAIN_TYPES
-        and type(call.parent_id) in _PLAIN_TYPES
-        and type(call.reason) in _PLAIN_TYPES
-        and type(call.engine) in _PLAIN_TYPES
-        and type(chain) is tuple
-        and (not chain or _PLAIN_TYPES.issuperset(map(type, chain)))
-    ):
-        return call
-    values = {name: _to_plain(getattr(call, name)) for name in ToolCall.__struct_fields__}
-    make: Callable[..., ToolCall] = ToolCall
-    return make(**{**values, "arguments": call.arguments})
-
-
-def _to_plain(value: object) -> object:
-    """Return a text, or a tuple or list of texts, as a plain one; anything else as it is."""
-    if has_type(value, tuple):
-        return tuple(map(_to_plain, value))
-    if has_type(value, list):
-        return list(map(_to_plain, value))
-    return to_plain_text(value) if has_type(value, str) else value
-
-
 @explain_misuse
 class ToolResult(msgspec.Struct, frozen=True):
     """
@@ -178,7 +139,11 @@ class ToolResult(msgspec.Struct, frozen=True):
     run_id: str | None = None
 
     def __post_init__(self) -> None:
-        if self.error is not None and self.outcome is Outcome.OK:  # made by hand, with nothing but an error
+        if self.error is None:
+            return
+        if type(self.error) is not str:  # what an error says may be a text with code of its own
+            msgspec.structs.force_setattr(self, "error", to_plain_text(self.error))
+        if self.outcome is Outcome.OK:  # made by hand, with nothing but an error
             msgspec.structs.force_setattr(self, "outcome", Outcome.TOOL_ERROR)
 
     @property
@@ -216,7 +181,7 @@ class ToolResult(msgspec.Struct, frozen=True):
             return to_json_bytes(value).decode() if limit is None else truncate_json(value, limit)
         except (Exception, SystemExit) as error:  # the seam to whatever a tool returned
             with activate_tool_frame(self.name):
-                problem = str(error) if has_type(error, Unencodable) else type(error).__name__
+                problem = str(error) if has_type(error, Unencodable) else get_class_name(type(error))
             return truncate_text(
                 f"The tool returned what cannot be written as JSON: {problem}", limit or _MAX_ERROR_LENGTH
             )

@@ -10,13 +10,14 @@ from typing import Any, Final, TypeAlias, TypeVar
 import msgspec
 
 from praval_tools.forks import first_use_property
+from praval_tools.names import get_class_name
 from praval_tools.schema.codegen import FastPathBody, generate_fast_path_body, list_reserved_names
 from praval_tools.schema.decode_hooks import DecodeHooks, with_depth_check, with_recursion_guard, with_union_results
 from praval_tools.schema.docstrings import extract_parameter_descriptions
 from praval_tools.schema.encode import Encoder, to_json_bytes
 from praval_tools.schema.json_input import copy_json, normalize_json
 from praval_tools.schema.json_schema import JsonSchemaBuilder, build_parameters_schema
-from praval_tools.schema.json_values import to_canonical_json
+from praval_tools.schema.json_values import to_canonical_json, to_step
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.secret_marks import hide_secret_values
 from praval_tools.schema.signature import Signature
@@ -144,7 +145,7 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
             if decode is None or name in self._reserved_names:
                 raise Mismatch("is not a known parameter", str(name))
             if type(name) is not str:
-                raise Mismatch("is not a text", repr(name)).prepend_step(name)
+                raise Mismatch("is not a text", to_step(name)).prepend_step(to_step(name))
             try:
                 values[name] = decode(value)
             except Mismatch as error:
@@ -261,7 +262,7 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
         try:
             is_same = _has_same_text(self.encode_result(value), json)
         except Exception as error:  # the seam to serializers of the program's classes
-            raise Mismatch(f"cannot be compared with what was recorded: {type(error).__name__}") from error
+            raise Mismatch(f"cannot be compared with what was recorded: {get_class_name(type(error))}") from error
         if not is_same:
             raise Mismatch("is not what was recorded")
         return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Generic
+from typing import TYPE_CHECKING, Any, Final, Generic, cast
 
 from attrs import field, frozen
 
@@ -107,10 +107,11 @@ class ToolContext(Generic[Deps]):
         Raises:
             ToolUsageError: There is no such level.
         """
-        if to_plain_text(level) not in LOG_LEVELS:
+        plain = cast("LogLevel", to_plain_text(level))  # once: a class of its own may say something else each time
+        if plain not in LOG_LEVELS:
             text = f"{shorten_repr(level)} is not a level of log messages; pass one of {', '.join(LOG_LEVELS)}."
             raise ToolUsageError(text, "log-level")
-        self._log(text, level)
+        self._log(text, plain)
 
     @property
     def cancelled(self) -> bool:

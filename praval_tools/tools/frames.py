@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from functools import wraps
 from types import coroutine
@@ -13,7 +14,8 @@ from typing import Any, Final, ParamSpec, Protocol, TypeVar
 import msgspec
 
 from praval_tools.errors import AccessWarning, NotOwnerError, ToolUsageError, get_user_stacklevel
-from praval_tools.names import OPERATOR
+from praval_tools.names import OPERATOR, make_texts_inside
+from praval_tools.tools.finalizers import is_collecting, run_at_end
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -32,6 +34,9 @@ class FrameScope(msgspec.Struct, frozen=True, eq=False):
     tool: str | None = None
     person: str = ""
 
+
+CONFINED_ACTORS: Final = ("plugin:", "tool:")
+"""How the names begin of actors that are no agents, and make no calls in the name of one."""
 
 Frame = list[Any]
 """One running piece of work, from `make_frame`; a list, since each call makes one and nothing is made faster."""
@@ -266,6 +271,9 @@ def resume_in_frames(work: Work, waiting: object, inner: Frame | None) -> Work:
                 undo_open_changes(frame)
             answer = yield waiting
         except BaseException as error:  # thrown into the work, which decides
+            if type(error) is GeneratorExit and is_collecting():
+                run_at_end(_close_in_frame, work, inner)
+                raise
             resume, value = work.throw, error
         else:
             resume, value = work.send, answer
@@ -280,6 +288,11 @@ def resume_in_frames(work: Work, waiting: object, inner: Frame | None) -> Work:
                 inner = current_frame.get()
             finally:
                 current_frame.set(outer)
+
+
+def _close_in_frame(work: Work, frame: Frame | None) -> None:
+    current_frame.set(frame)
+    work.close()
 
 
 async def await_in_frame(
@@ -336,3 +349,13 @@ def activate_tool_frame(tool: str) -> activate_frame:
     For values that a tool returned, where nobody knows the registry and the principal of the call any more.
     """
     return activate_frame(make_frame(FrameScope(None, None, f"tool:{tool}")))
+
+
+def _confine() -> AbstractContextManager[object]:
+    """Return a context without rights, unless such code runs already, or the collector, which may set no variable."""
+    if is_collecting() or get_current_actor().startswith(CONFINED_ACTORS):
+        return nullcontext()
+    return activate_tool_frame("repr")
+
+
+make_texts_inside(_confine)

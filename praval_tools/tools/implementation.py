@@ -12,6 +12,7 @@ import msgspec
 from praval_tools.errors import Problem, ToolArgumentsError, ToolDefinitionError
 from praval_tools.forks import FIRST_USE_LOCK
 from praval_tools.misuse import ExplainedStructType
+from praval_tools.names import get_class_name
 from praval_tools.schema.coercion import Repair
 from praval_tools.schema.json_input import (
     MAX_BYTES,
@@ -277,7 +278,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
         except MalformedArgumentsError as error:
             raise ToolArgumentsError(self.name, error.problems) from None
         except Exception as error:  # the seam to whatever objects a caller gave
-            reason = f"cannot be read as JSON: {type(error).__name__}"
+            reason = f"cannot be read as JSON: {get_class_name(type(error))}"
             raise ToolArgumentsError(self.name, [Problem(path="$", reason=reason)]) from error
         if problems:
             raise ToolArgumentsError(self.name, problems)

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import compress, repeat
 from operator import attrgetter, call, is_
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, cast
 
 from attrs import evolve, field, fields, frozen
 
+from praval_tools.builtin_iteration import iterate_without_overrides
 from praval_tools.errors import InvalidNameError, ToolDefinitionError
 from praval_tools.lazy_regex import LazyRegex
 from praval_tools.misuse import explain_misuse
-from praval_tools.names import HasName, check_agent_name, check_tool_name, shorten_repr, suggest_names, to_plain_scalar
+from praval_tools.names import (
+    HasName,
+    check_agent_name,
+    check_tool_name,
+    get_class_name,
+    has_type,
+    shorten_repr,
+    suggest_names,
+    to_plain_text,
+)
+from praval_tools.plain_arguments import to_plain_argument
 from praval_tools.schema.docstrings import extract_description
-from praval_tools.schema.json_values import SCALAR_TYPES, is_utf8_encodable
+from praval_tools.schema.json_values import is_utf8_encodable
 from praval_tools.tools.frames import activate_tool_frame
+from praval_tools.tools.metadata_values import NO_EXTRA, copy_mapping, show_extra, to_frozen_copy, to_plain_copy
 from praval_tools.tools.source import Source
 
 if TYPE_CHECKING:
@@ -37,11 +47,13 @@ _OPTIONAL_BOOL_FIELDS: Final = ("read_only", "destructive", "idempotent", "open_
 
 _PREDEFINED_TAGS: Final = ("read_only", "destructive", "network", "slow", "privileged")
 _SURROGATE_PROBLEM: Final = "holds half of a surrogate pair, which UTF-8 cannot carry; write the whole character"
-_NO_EXTRA: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 def _to_tuple(value: object) -> Any:
-    return tuple(value) if isinstance(value, tuple | list | set | frozenset) else value
+    plain = to_plain_argument(value)
+    if not has_type(plain, (tuple, list, set, frozenset)):
+        return value
+    return tuple(iterate_without_overrides(cast("Iterable[object]", plain)))
 
 
 def _to_owner_name(value: object) -> Any:
@@ -49,53 +61,8 @@ def _to_owner_name(value: object) -> Any:
     return value if value is None or type(value) is str else getattr(value, "name", value)
 
 
-def _to_frozen_copy(value: object) -> Any:
-    """Return a copy that nobody else holds and nobody changes: its mappings are read-only, its lists are tuples."""
-    if value is _NO_EXTRA:
-        return value
-    if isinstance(value, Mapping):
-        return MappingProxyType({to_plain_scalar(key): _to_frozen_copy(item) for key, item in value.items()})
-    if isinstance(value, list | tuple):
-        return tuple(map(_to_frozen_copy, value))
-    if isinstance(value, set | frozenset):
-        return frozenset(map(_to_frozen_copy, value))
-    return copy.deepcopy(to_plain_scalar(value))
-
-
-def _to_plain_copy(value: object) -> object:
-    """Return a copy of what `_to_frozen_copy` gave that may be changed: dicts and lists."""
-    if isinstance(value, MappingProxyType):
-        return {key: _to_plain_copy(item) for key, item in value.items()}
-    if isinstance(value, tuple) and type(value) is tuple:
-        return list(map(_to_plain_copy, value))
-    if type(value) in SCALAR_TYPES:
-        return value
-    with activate_tool_frame("(metadata)"):  # its class may have code of its own
-        return copy.deepcopy(value)
-
-
-def _copy_mapping(value: object) -> Any:
-    """Return a copy of *value*, with plain mappings, lists, texts and numbers in it."""
-    if isinstance(value, Mapping):
-        return {to_plain_scalar(key): _copy_mapping(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return list(map(_copy_mapping, value))
-    if type(plain := to_plain_scalar(value)) in SCALAR_TYPES:
-        return plain
-    with activate_tool_frame("(metadata)"):
-        return copy.deepcopy(plain)
-
-
-def _show_extra(value: object) -> str:
-    """Return the text of *value*, whose classes may have code of their own."""
-    if type(value) in SCALAR_TYPES:
-        return repr(value)
-    with activate_tool_frame("(metadata)"):
-        return repr(value)
-
-
 def _to_exception_types(value: object) -> Any:
-    return (value,) if isinstance(value, type) else _to_tuple(value)
+    return (value,) if has_type(value, type) else _to_tuple(value)
 
 
 @explain_misuse
@@ -153,7 +120,7 @@ class ToolMetadata:
     version: str = "1.0.0"
     author: str = ""
     tags: tuple[str, ...] = field(default=(), converter=_to_tuple)
-    _parameters: Mapping[str, Any] | None = field(default=None, repr=False, converter=_copy_mapping)
+    _parameters: Mapping[str, Any] | None = field(default=None, repr=False, converter=copy_mapping)
     _return_type: str | None = field(default=None, repr=False)
     requires_approval: bool = False
     risk_level: RiskLevel = "low"
@@ -174,7 +141,7 @@ class ToolMetadata:
     errors: ErrorStyle | None = None
     strict_arguments: bool | None = None
     title: str = ""
-    extra: Mapping[str, Any] = field(default=_NO_EXTRA, converter=_to_frozen_copy, repr=_show_extra)
+    extra: Mapping[str, Any] = field(default=NO_EXTRA, converter=to_frozen_copy, repr=show_extra)
     source: Source | None = None
     _signature: Signature | None = field(default=None, repr=False, eq=False)
     _doc: str | None = field(default=None, repr=False)
@@ -203,7 +170,7 @@ class ToolMetadata:
             described = self._parameters
             if described is None:
                 described = {} if self._signature is None else self._signature.describe_parameters()
-            return dict(_copy_mapping(described))
+            return dict(copy_mapping(described))
 
     @property
     def return_type(self) -> str:
@@ -241,8 +208,10 @@ class ToolMetadata:
     def to_dict(self) -> dict[str, Any]:
         """Return every field by name, lists instead of tuples; `source` as its text."""
         values = {name: getattr(self, name) for name in FIELD_NAMES}
-        values["tags"], values["retry_on"] = list(self.tags), [kind.__name__ for kind in self.retry_on]
-        values["extra"], values["source"] = _to_plain_copy(self.extra), str(self.source or "")
+        values["tags"], values["retry_on"] = list(self.tags), [
+            get_class_name(kind) for kind in self.retry_on
+        ]
+        values["extra"], values["source"] = to_plain_copy(self.extra), str(self.source or "")
         return values
 
     def replace(self, **changes: Any) -> ToolMetadata:
@@ -335,8 +304,10 @@ FieldCheck = Callable[[object], str | None]
 
 def _make_choice_check(*allowed: str) -> FieldCheck:
     def check_choice(value: object) -> str | None:
-        if isinstance(value, str) and value in allowed:
+        if type(value) is str and value in allowed:
             return None
+        if has_type(value, str) and (plain := to_plain_text(value)) in allowed:
+            return f"{plain!r} is of class {get_class_name(type(value))}; pass it as a plain text"
         hint = suggest_names(value, allowed, "; did you mean ")
         return f"{shorten_repr(value)} is none of {', '.join(map(repr, allowed))}{hint}"
 
@@ -362,18 +333,18 @@ def _check_required_text(value: object) -> str | None:
 
 
 def _check_mapping(value: object) -> str | None:
-    if value is not None and not isinstance(value, Mapping):
+    if value is not None and not has_type(value, Mapping):
         return f"{shorten_repr(value)} is not a mapping"
     return None if _has_only_encodable_text(value) else f"{shorten_repr(value)} {_SURROGATE_PROBLEM}"
 
 
 def _has_only_encodable_text(value: object) -> bool:
     """Tell whether each text in *value* and its containers can be written as UTF-8."""
-    if isinstance(value, str):
+    if has_type(value, str):
         return is_utf8_encodable(value)
-    if isinstance(value, Mapping):
+    if has_type(value, Mapping):
         return all(_has_only_encodable_text(key) and _has_only_encodable_text(item) for key, item in value.items())
-    return not isinstance(value, list | tuple) or all(map(_has_only_encodable_text, value))
+    return not has_type(value, (list, tuple)) or all(map(_has_only_encodable_text, value))
 
 
 def _make_type_check(kind: type, expected: str, *, none: bool = True) -> FieldCheck:
@@ -395,11 +366,11 @@ def _is_text(value: object) -> bool:
 
 
 def _is_exception_type(value: object) -> bool:
-    return isinstance(value, type) and issubclass(value, Exception)
+    return has_type(value, type) and issubclass(value, Exception)
 
 
 def _make_tuple_check(is_allowed: Callable[[object], bool], expected: str) -> FieldCheck:
-    return _make_check(lambda value: isinstance(value, tuple) and all(map(is_allowed, value)), expected)
+    return _make_check(lambda value: has_type(value, tuple) and all(map(is_allowed, value)), expected)
 
 
 def _make_name_check(check: Callable[[object], str]) -> FieldCheck:
@@ -427,7 +398,7 @@ _PLUGIN_ENGINE_NAME: Final = LazyRegex(r"[a-z][a-z0-9_-]*(\.[a-z0-9_-]+)+")
 
 def _check_engine(value: object) -> str | None:
     """A plugin's engine has a dot in its name, so that a misspelled name of a built-in one is an error here."""
-    if isinstance(value, str) and _PLUGIN_ENGINE_NAME.fullmatch(value):
+    if type(value) is str and _PLUGIN_ENGINE_NAME.fullmatch(value):
         return None
     problem = _make_choice_check("inline", "thread", "process", "celery")(value)
     return f"{problem}, nor a plugin's engine, like 'acme.pool'" if problem and "mean" not in problem else problem

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Final, Literal, TypeAlias, cast, get_args
@@ -40,7 +41,11 @@ class ToolProgress(msgspec.Struct, frozen=True, kw_only=True, metaclass=Explaine
             msgspec.structs.force_setattr(self, name, _to_plain_number(getattr(self, name)))
 
 
-def _to_plain_number(value: float | None) -> float | None:
+ReportedNumber: TypeAlias = float | str | None
+"""A number of a report, its text where it is not a number, or None."""
+
+
+def _to_plain_number(value: ReportedNumber) -> ReportedNumber:
     """Return a number as a plain one, which runs no code of its own where it is shown; what is none, as its text."""
     plain = to_plain_scalar(value)
     if plain is None or isinstance(plain, int | float):
@@ -48,7 +53,19 @@ def _to_plain_number(value: float | None) -> float | None:
     try:
         return float(cast("float", plain))
     except (TypeError, ValueError, OverflowError):
-        return cast("float", to_plain_text(plain))  # a report stops no call; readers look for a number
+        return to_plain_text(plain)
+
+
+def to_json_number(value: ReportedNumber) -> ReportedNumber:
+    """Return a number of a report as JSON has it: NaN and infinities as texts, which `ToolProgress` reads as such."""
+    plain = _to_plain_number(value)
+    if plain is None or isinstance(plain, str):
+        return plain
+    try:
+        number = float(plain)
+    except OverflowError:  # an integer larger than any float
+        number = math.inf if plain > 0 else -math.inf
+    return number if math.isfinite(number) else repr(number)
 
 
 LogLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]

@@ -11,6 +11,7 @@ from types import CoroutineType
 from typing import Any, Final
 
 from praval_tools.errors import ToolUsageError
+from praval_tools.names import get_class_name
 
 COMPLETE_TYPES: Final = frozenset({str, int, float, bool, type(None), bytes, list, dict, tuple, set, frozenset})
 """Values of these types are complete as they are."""
@@ -32,7 +33,7 @@ def complete_value(value: object, name: str) -> object:
         if isinstance(value, CoroutineType):
             value.close()
         raise ToolUsageError(
-            f"Tool {name!r} returned what only an await gives ({kind.__name__}): await it in the tool, "
+            f"Tool {name!r} returned what only an await gives ({get_class_name(kind)}): await it in the tool, "
             f"and declare what wraps an async function as `async def`."
         )
     return value

@@ -6,6 +6,8 @@ from collections.abc import Container, Mapping
 
 import msgspec
 
+from praval_tools.names import get_class_name
+
 
 class _HiddenArguments:
     """Stands for arguments where a value is written for logs: any of them may be a secret, so only names are shown."""
@@ -25,7 +27,7 @@ class _HiddenValue:
     __slots__ = ("_name",)
 
     def __init__(self, value: object) -> None:
-        self._name = type(value).__name__
+        self._name = get_class_name(type(value))
 
     def __repr__(self) -> str:
         return f"<{self._name}>"
@@ -44,4 +46,4 @@ def _hide_value(name: str, value: object, hidden: Container[str]) -> object:
 
 def write_repr(value: msgspec.Struct, fields: list[tuple[str, object]]) -> str:
     """Return the `repr` of *value* with these of its fields."""
-    return f"{type(value).__name__}({', '.join(f'{name}={field!r}' for name, field in fields)})"
+    return f"{get_class_name(type(value))}({', '.join(f'{name}={field!r}' for name, field in fields)})"

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
 from praval_tools.errors import find_user_frame
 from praval_tools.names import to_plain_text
 from praval_tools.schema.json_values import replace_surrogates
+
+_TEXT_FIELDS: Final = ("kind", "distribution", "version", "file", "declared_by")
 
 SourceKind = Literal["code", "plugin", "config", "mcp", "openapi", "object"]
 
@@ -27,6 +29,8 @@ class Source(msgspec.Struct, frozen=True, gc=False):
         file: The file of the definition, empty where there is none.
         line: Its line, from 1; 0 where there is none.
         trusted: False: a plugin brought it, and what it asks for the operator has not granted.
+        declared_by: The agent or plugin whose code declared it while it ran, and may have chosen all the rest; empty
+            where the operator's did.
     """
 
     kind: SourceKind = "code"
@@ -35,17 +39,22 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     file: str = ""
     line: int = 0
     trusted: bool = True
+    declared_by: str = ""
 
     def __post_init__(self) -> None:
-        if type(self.file) is not str:  # of code that says it is of a file with a text of its own class
-            msgspec.structs.force_setattr(self, "file", to_plain_text(self.file))
+        if any(type(getattr(self, name)) is not str for name in _TEXT_FIELDS):  # texts with code of their own
+            for name in _TEXT_FIELDS:
+                msgspec.structs.force_setattr(self, name, to_plain_text(getattr(self, name)))
         if (self.distribution + self.version + self.file).isascii():
             return
         for name in ("distribution", "version", "file"):  # a file's name may be bytes that are not UTF-8
             msgspec.structs.force_setattr(self, name, replace_surrogates(getattr(self, name)))
 
     def __str__(self) -> str:
-        parts = [f"{self.distribution} {self.version}".strip(), f"{self.file}:{self.line}" if self.file else ""]
+        parts = [
+            f"{self.distribution} {self.version}".strip(), f"{self.file}:{self.line}" if self.file else "",
+            f"declared by {self.declared_by!r}" if self.declared_by else "",
+        ]  # fmt: skip
         return ", ".join(part for part in parts if part) or self.kind
 
 
@@ -137,3 +146,9 @@ def _resolve_import_name(scope: Mapping[str, object], module: str) -> str:
         folder, _, name = folder.rpartition(os.sep)
         parts.insert(0, name)
     return ".".join(parts)
+
+
+def find_function_name(function: object) -> str:
+    """Return the name of a function, or of that of a `functools.partial`; of another callable, that of its class."""
+    name = getattr(function, "__name__", None) or getattr(getattr(function, "func", None), "__name__", None)
+    return str(name or type(function).__name__)

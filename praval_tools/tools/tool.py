@@ -18,7 +18,7 @@ from praval_tools.errors import (
     get_user_stacklevel,
 )
 from praval_tools.lazy_import import load
-from praval_tools.misuse import explain_misuse
+from praval_tools.misuse import explain_misuse_and_take_plain_texts
 from praval_tools.names import check_tool_name
 from praval_tools.schema.docstrings import find_docstring
 from praval_tools.schema.schema_tree import JsonSchema
@@ -28,13 +28,13 @@ from praval_tools.tools.context import NO_DEPS, ToolContext, choose_deps
 from praval_tools.tools.implementation import ToolDefinition, ToolImplementation, inspect_function, read_tool_signature
 from praval_tools.tools.metadata import ToolMetadata, describe_unknown_fields
 from praval_tools.tools.return_values import complete_awaited, complete_value
-from praval_tools.tools.source import DeclarationSite, find_declaration_site
+from praval_tools.tools.source import DeclarationSite, find_declaration_site, find_function_name
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@explain_misuse
+@explain_misuse_and_take_plain_texts
 @frozen(eq=False, slots=False, init=False)
 class Tool(Generic[P, R]):
     """
@@ -89,7 +89,7 @@ class Tool(Generic[P, R]):
         signature: inspect.Signature | None = None,
         **more: Any,
     ) -> None:
-        functions = [function for function in (callable, func, fn) if function is not None]
+        functions = [each for each in (callable, func, fn) if each is not None]
         function = functions[0] if functions else None
         if any(other is not function for other in functions):
             raise ToolUsageError("callable=, func= and fn= are names of one thing; pass one of them.")
@@ -135,9 +135,7 @@ class Tool(Generic[P, R]):
         """
         function = function if function is not None else func
         base = method_name if namespace and method_name is not None else name
-        if base is None:
-            base = getattr(function, "__name__", None) or getattr(getattr(function, "func", None), "__name__", None)
-            base = base or type(function).__name__
+        base = find_function_name(function) if base is None else base
         if base != "<lambda>":
             method_name = method_name or base
         kind: Any = AsyncTool if _is_async(function) else Tool

@@ -18,6 +18,7 @@ from uuid import UUID
 
 import msgspec
 
+from praval_tools.names import get_class_name, get_qualified_name
 from praval_tools.schema.encode import encode
 from praval_tools.schema.json_values import INT_LIMIT, LOWER_INT_LIMIT, sort_json_items, to_canonical_json
 from praval_tools.tools.frames import activate_tool_frame
@@ -106,7 +107,8 @@ class _Packer:
         kind = type(value)
         self._value_count += 1
         if level > MAX_DEPTH or self._value_count > MAX_VALUES:
-            return _tag_value("opaque", f"<{kind.__name__} left out: too deep or too much>")  # its repr may have no end
+            text = f"<{get_class_name(kind)} left out: too deep or too much>"  # its repr may have no end
+            return _tag_value("opaque", text)
         if kind is list:
             return self._pack_items(value, level)
         if kind is dict:
@@ -125,7 +127,7 @@ class _Packer:
                     return self._pack_dict(dict(value), level)
                 encoded = encode(value)
             except Exception:  # it has no JSON form, or its own code raises anything
-                return _tag_value("opaque", f"<{kind.__qualname__}>")  # its repr may hold what is secret
+                return _tag_value("opaque", f"<{get_qualified_name(kind)}>")  # its repr may hold what is secret
             return self.pack(encoded, level + 1)
 
     def _pack_items(self, items: Iterable[PythonValue], level: int) -> list[PythonValue]:

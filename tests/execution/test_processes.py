@@ -19,6 +19,7 @@ import process_tools
 import pytest
 
 from praval_tools import Outcome, Tool, ToolCall, ToolDefinitionError, ToolRegistry, ToolResult
+from praval_tools.execution.engines import messages
 from praval_tools.execution.engines.processes import ProcessEngine
 from praval_tools.registry.registry import get_runtime
 
@@ -373,6 +374,14 @@ class TestFunctions:
         """Results are as large as they may be, and others are errors."""
         assert outcome is call(registry, name, **arguments).outcome
         assert Outcome.OK is call(registry, "get_pid").outcome
+
+    def test_that_call_what_gives_too_much(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Broken promise: nothing hangs; the function gets an error where the result of its call cannot be sent."""
+        monkeypatch.setattr(messages, "MAX_MESSAGE_BYTES", 10_000)
+        with make_registry(processes=1, timeout=10, engine=None) as own:
+            arguments = {"name": "give_large", "arguments": {"size": 20_000}}
+            result = own.execute(ToolCall(None, "catch_call", arguments, "ann", engine="process"))
+        assert (Outcome.OK, True) == (result.outcome, "cannot be sent" in str(result.result))
 
     def test_that_call_a_copy_of_a_registry(self, registry: ToolRegistry) -> None:
         """A registry that the module made is another one there: a call by it is refused, and says how to call."""

@@ -1,14 +1,16 @@
 """Access that was given at run time waits where a later version of the tool is not what it was given to."""
 
-# Tests of: access/drift
+# Tests of: access/drift, access/commands
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from state_rig import outcome, path, store  # noqa: F401  # fixtures
+from state_rig import grew, outcome, path, store  # noqa: F401  # fixtures
 
 from praval_tools import Agent, ToolRegistry
 
@@ -130,6 +132,56 @@ class TestSafety:
         with start(store) as second:
             assert "forbidden" == outcome(second, "wipe", disk="a")
             assert 2 == len(list_waiting(second))
+
+
+class TestSharingThatWaits:
+    @pytest.mark.parametrize("change", ["safety", "source"])
+    def test_ends_as_the_tool_is_not_shared_any_more(self, store: Any, change: str) -> None:
+        """Broken promise: the operator ended a sharing while it waited, and the tool as it was before was shared."""
+
+        def other(disk: str) -> str:
+            """Wipe a disk."""
+            return disk
+
+        with start(store) as first:
+            first.share_tool("wipe")
+            options = {"risk_level": "high"} if change == "safety" else {}
+            with start(store, wipe if change == "safety" else other, **options) as second:
+                assert [True] == ["sharing" in text for text in list_waiting(second)]
+                second.unshare_tool("wipe")
+                assert [] == list_waiting(second)
+                written = grew(second)
+                second.unshare_tool("wipe")
+                assert written == grew(second)
+                if change == "source":  # it counts for that source alone
+                    second.share_tool("wipe")
+                    assert "ok" == outcome(second, "wipe", disk="a")
+            assert "forbidden" == outcome(first, "wipe", disk="a")
+        with start(store) as third:
+            assert "forbidden" == outcome(third, "wipe", disk="a")
+            third.share_tool("wipe")
+            assert "ok" == outcome(third, "wipe", disk="a")
+
+    def test_ends_where_a_file_is_loaded_again(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Broken promise: an entry that was changed and changed back was shared, though the operator had ended it."""
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.syspath_prepend(str(tmp_path))
+        Path("disks.py").write_text('def wipe(disk: str) -> str:\n    "Wipe."\n    return disk\n')
+        entry = {"name": "wipe", "module": "disks", "function": "wipe", "owned_by": "admin"}
+
+        def write(**options: str) -> None:
+            Path("tools.yml").write_text(f"tools: {json.dumps([{**entry, **options}])}\n")
+
+        write()
+        with ToolRegistry(journal="runs.db") as registry:
+            configured = registry.configure_from("tools.yml")
+            registry.share_tool("wipe")
+            write(risk_level="high")
+            configured.refresh()
+            registry.unshare_tool("wipe")
+            write()
+            configured.refresh()
+            assert "forbidden" == outcome(registry, "wipe", disk="a")
 
 
 class TestParameters:

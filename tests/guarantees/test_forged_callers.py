@@ -248,11 +248,11 @@ class TestCalls:
         assert {"mal's": None, "boss's": "given by the host"} == parents
 
     def test_name_one_agent(self, registry: ToolRegistry) -> None:
-        """A call that names another agent each time is made, answered and recorded as that of one."""
+        """A call that names another agent each time is made, answered and recorded as that of the one in its field."""
         registry.block("pay", "worker")
         for _ in range(6):
             asked.append("")
-            result = registry.execute(Changing("1", "pay", {}))
-            assert ("free" == result.agent) == result.success
+            result = registry.execute(Changing("1", "pay", {}, "free"))
+            assert ("free", True) == (result.agent, result.success)
         assert {"free"} == {agent for agent, _ in paid}
         assert {"free"} == {event.agent for event in list_events(registry, AgentToolCall)}

@@ -13,7 +13,7 @@ import pytest
 from state_rig import call, outcome, path, store  # noqa: F401  # fixtures
 from survivors import Started, killed, run
 
-from praval_tools import AccessWarning, Agent, GrantError, NotOwnerError, ToolRegistry
+from praval_tools import AccessWarning, Agent, GrantError, NotOwnerError, ToolCall, ToolRegistry
 
 VERBS: dict[str, Callable[[ToolRegistry], object]] = {
     "block": lambda registry: registry.block("spend", "boss", by="treasurer") and None,
@@ -145,3 +145,21 @@ class TestFormerOwner:
 
         assert (0, "[False, False, True]\n") == (done.returncode, done.stdout), done.stderr
         assert 3 == done.stderr.count("AccessWarning: 'spend' was transferred from 'treasurer' to 'clerk'")
+
+
+def test_code_of_an_agent_blocks_nobody_from_what_it_declares(store: Any) -> None:
+    """Broken promise: a block counts by name, and so kept the owner of the host's tool from that, in each process."""
+    with Started(store) as bank, ToolRegistry(journal=store) as other:
+
+        @other.tool("attack", owned_by="thief")
+        def attack() -> None:
+            """Block the owner."""
+            other.tool("spend", owned_by="thief", description="Spend.")(lambda amount=0: amount)
+            try:
+                other.block("spend", "treasurer")
+            finally:
+                other.unregister_tool("spend")
+
+        result = other.execute(ToolCall(None, "attack", {}, "thief"))
+        assert "a block counts for each tool of that name" in str(result.error)
+        assert bank.explain("treasurer", "spend").allowed

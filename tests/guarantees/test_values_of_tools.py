@@ -1,5 +1,7 @@
 """What a tool raises or returns brings code of its own; nothing of it ever runs as the operator."""
 
+# Tests of: tools/argument_copies
+
 from __future__ import annotations
 
 import asyncio
@@ -14,6 +16,7 @@ from typing import Any
 import pydantic
 import pytest
 from bank_rig import bank_registry
+from watchers import actors, make_watcher
 
 from praval_tools import NotOwnerError, Outcome, RetryableToolError, ToolCall, ToolError, ToolInDoubtError, ToolRegistry
 from praval_tools.tools.frames import get_current_actor
@@ -156,10 +159,6 @@ def test_code_of_what_tools_give(
     registry.close()
 
 
-actors: list[str] = []
-"""In whose name code of the classes below ran."""
-
-
 class Model(pydantic.BaseModel):
     """A result whose validator looks who runs."""
 
@@ -200,6 +199,9 @@ class Text(str):
         return "text"
 
 
+Word, Row, Table = map(make_watcher, (str, list, dict))
+
+
 class Items(list):  # type: ignore[type-arg]
     """A list that looks who runs when it is read."""
 
@@ -230,11 +232,19 @@ def test_classes_of_replayed_results(way: str, made: type) -> None:
 @pytest.mark.parametrize("journal", [None, "memory"])
 @pytest.mark.parametrize(
     "value",
-    [Rows(), Text("x"), Items([1]), {"a": [Rows()]}, [Text("x")]],
-    ids=["rows", "text", "items", "rows inside", "text inside"],
+    [
+        Rows(), Text("x"), Items([1]), {"a": [Rows()]}, [Text("x")], {Word("a"): [1]}, [{Word("a"): {Word("b"): [1]}}],
+        Word("a"), Row([1]), Table(a=1), [Row([1])], {"a": Table(a=[1])},
+    ],
+    ids=[
+        "rows", "text", "items", "rows inside", "text inside", "key", "key inside", "word", "row", "table",
+        "row inside", "table inside",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("hint", [Any, str, list[Any], dict[str, int]], ids=str)
+@pytest.mark.parametrize(
+    "way", ["call", "execute", "in a run", "approval", "by nobody", "by nobody, with an id", "unknown", "whole"]
 )
-@pytest.mark.parametrize("hint", [Any, str, list[Any]], ids=str)
-@pytest.mark.parametrize("way", ["call", "execute", "in a run", "approval", "by nobody", "by nobody, with an id"])
 def test_values_that_are_passed_on(journal: str | None, value: Any, hint: Any, way: str) -> None:
     """A value that a tool returned, and the program passes to another tool, never runs its code as the operator."""
     with ToolRegistry(journal=journal) as registry:
@@ -252,6 +262,10 @@ def test_values_that_are_passed_on(journal: str | None, value: Any, hint: Any, w
                 registry.execute_tool("take", x=value)
             elif way == "by nobody, with an id":
                 registry.execute("1", "take", {"x": value})
+            elif way == "unknown":
+                registry.execute(ToolCall("1", "tale", {"x": value}, "mal"))
+            elif way == "whole":
+                registry.execute(ToolCall("1", "take", value, "mal"))
             else:
                 registry.execute(ToolCall("1", "take", {"x": value}, "mal"))
         assert "operator" not in actors

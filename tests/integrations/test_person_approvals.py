@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from changing_classes import Mail
 from praval_chats import ended
 from praval_rig import (
     fresh,  # noqa: F401
@@ -21,9 +22,9 @@ from praval_tools.journal.events import ApprovalAnswered
 # Tests of: person_approvals
 
 
-def suspend_chat(registry: ToolRegistry, folder: Path) -> tuple[Any, str]:
+def suspend_chat(registry: ToolRegistry, folder: Path, arguments: dict[str, object] | None = None) -> tuple[Any, str]:
     """Return an agent whose chat waits for a person to approve a call of `send`, and the chat's id."""
-    scripted("script", [("send", {"amount": 1})], "done")
+    scripted("script", [("send", arguments or {"amount": 1})], "done")
     theirs = praval.Agent("analyst", provider="script", hitl_enabled=True, hitl_db_path=str(folder / "hitl.db"))
     attach(theirs, registry)
     with pytest.raises(praval.InterventionRequired) as caught:
@@ -40,6 +41,37 @@ def count_answers(registry: ToolRegistry) -> int:
     """Count the answers that reached the registry."""
     assert registry.journal is not None
     return len([event for event in registry.journal.events() if isinstance(event, ApprovalAnswered)])
+
+
+class TestClassesThatChangeArguments:
+    """The person sees and writes plain arguments, of which a class of the tool's parameters makes others."""
+
+    @pytest.mark.parametrize(
+        ("given", "edited", "sent"),
+        [
+            ({"to": "bob"}, None, None),
+            ({"to": "bob"}, {"to": "ann"}, None),
+            ({"to": "bob", "bcc": "ann"}, None, {"to": "bob", "bcc": "ann"}),
+            ({"to": "bob", "bcc": "ann"}, {"to": "ann", "bcc": "bob"}, {"to": "ann", "bcc": "bob"}),
+        ],
+    )
+    def test_are_not_what_was_approved(
+        self, tmp_path: Path, given: dict[str, str], edited: dict[str, str] | None, sent: dict[str, str] | None
+    ) -> None:
+        """Broken promise: the mail went to somebody of whom the person saw and wrote nothing."""
+        done = list[dict[str, str]]()
+        with ToolRegistry(name="main", journal="memory") as registry:
+
+            @registry.tool("send", owned_by="analyst", requires_approval=True)
+            def send(mail: Mail) -> None:
+                """Send."""
+                done.append(mail.headers)
+
+            theirs, run_id = suspend_chat(registry, tmp_path, {"mail": {"headers": given}})
+            approve_waiting(theirs, None if edited is None else {"mail": {"headers": edited}})
+            theirs.resume_run(run_id)
+            assert ([] if sent is None else [sent]) == done
+            assert ("forbidden" if sent is None else "ok") == ended(registry)[-1][2]
 
 
 class TestToolsThatChange:

@@ -15,7 +15,18 @@ from typing import Any
 import pytest
 from agent_tool_programs import REGISTRY, add, later, me, stock  # noqa: F401
 
-from praval_tools import Agent, BoundTool, Tool, ToolCall, ToolRegistry, agent, current_agent, errors, tool
+from praval_tools import (
+    Agent,
+    BoundTool,
+    Tool,
+    ToolCall,
+    ToolDefinition,
+    ToolRegistry,
+    agent,
+    current_agent,
+    errors,
+    tool,
+)
 
 Change = Callable[[ToolRegistry], object]
 
@@ -206,6 +217,33 @@ class TestAssignment:
         assert (["total"], 1) == (ann.list_tools(), len(tool_registry))
         assert [3, 3] == [one.call("total") for one in (ann, Agent("bob", tools=[till.total]))]
 
+    def test_a_function_that_adds_its_tool_at_each_run(self, tool_registry: ToolRegistry) -> None:
+        """The agent's code finds the tool that it has added before."""
+
+        def mine() -> int:
+            """Give three."""
+            return 3
+
+        @agent("clerk", registry=tool_registry)
+        def clerk() -> int:
+            """Add a tool and call it."""
+            current_agent().add_tool(mine)
+            given: int = current_agent().call("mine")
+            return given
+
+        run: Any = clerk
+        assert [3, 3] == [run(), run()]
+
+    def test_a_built_in_method_that_is_registered(self, tool_registry: ToolRegistry) -> None:
+        """So is one of a built-in type, which was registered with a definition."""
+        items: list[int] = []
+        schema = {"type": "object", "properties": {"object": {"type": "integer"}}, "required": ["object"]}
+        tool_registry.register("append", items.append, ToolDefinition("append", "Append.", schema))
+
+        Agent("ann", tools=[items.append])
+
+        assert ["append"] == [tool.name for tool in tool_registry.get_tools_for_agent("ann")]
+
     def test_remove_tool(self, tool_registry: ToolRegistry) -> None:
         """
         `remove_tool` tells whether the agent could call the tool before, by name or object, known or not.
@@ -391,3 +429,21 @@ class TestWarnings:
         ]  # fmt: skip
 
         assert "no docstring and no description" in self.warned(errors.ToolDefinitionWarning, works)
+
+
+def test_shared_tuples_are_copied_once() -> None:
+    """A tuple that stands in many places takes no longer than one."""
+
+    @agent("mal", registry=ToolRegistry())
+    def give() -> Any:
+        """Give."""
+        shared: Any = (iter([1]), 2)
+        for _ in range(100):
+            shared = (shared, shared)
+        return shared
+
+    given: Any = give()
+    for _ in range(100):
+        assert given[0] is given[1]
+        given = given[0]
+    assert list(given[0]) == [1]

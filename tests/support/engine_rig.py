@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import engine_tools
+import odd_tools
 import pytest
 from attrs import frozen
 from store_rig import make_location
@@ -26,6 +28,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "note_and_fail": {"retries": 2, "retry_on": [engine_tools.Own]},
     "give_point": {"speed": "instant"},
     "needs_deps": {"engine": None},
+    "fail_by_half": {"engine": None},
+    "fail_by_own_class": {"engine": None},
+    "catch_odd": {"timeout": 20},
 }
 """Options of tools beside those that all of them have."""
 
@@ -75,11 +80,12 @@ class Home:
 
 
 def list_functions() -> list[Callable[..., Any]]:
-    """Return the functions of the module of tools."""
+    """Return the functions of the modules of tools."""
     return [
         value
-        for value in vars(engine_tools).values()
-        if callable(value) and getattr(value, "__module__", "") == engine_tools.__name__ and not isinstance(value, type)
+        for module in (engine_tools, odd_tools)
+        for value in vars(module).values()
+        if inspect.isfunction(value) and value.__module__ == module.__name__
     ]
 
 

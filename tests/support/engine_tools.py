@@ -254,6 +254,28 @@ def give_marked_dict() -> dict[str, Any]:
     return {"a": Account("ann", PIN, OPENED)}
 
 
+class Session(BaseModel):
+    """Writes another key each time."""
+
+    owner: str = "ann-marie"
+    key: Annotated[str, Secret] = "zq7x"
+
+    @field_serializer("key")
+    def write_key(self, value: str) -> str:
+        """Write a key."""
+        return f"written-{time.perf_counter_ns() % 900_000 + 100_000}"
+
+
+def give_session() -> Session:
+    """Give a session."""
+    return Session()
+
+
+def give_any_session() -> Any:
+    """Give one without a hint of its type."""
+    return [Session()]
+
+
 def give_wrong_type() -> dict[str, Any]:
     """Give another type than the hint says."""
     return Account("ann", PIN, OPENED)  # type: ignore[return-value]

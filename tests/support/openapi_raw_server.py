@@ -17,12 +17,24 @@ class RawServer(socketserver.ThreadingTCPServer):
     Requests that begin with `held` wait for `may_answer`; `has_request` says that one of them has come as a whole.
     """
 
-    allow_reuse_address, daemon_threads = True, True
+    allow_reuse_address, allow_reuse_port, daemon_threads = True, True, True
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
+        self._reserved = socket.socket()
         self.answer, self.requests, self.held = b"", list[bytes](), b"nothing"
         self.has_request, self.may_answer, self.ends = Event(), Event(), False
+
+    def end(self) -> None:
+        """Take no more connections, at once, which closing is not while somebody waits; nobody else gets the port."""
+        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        self._reserved.bind(self.server_address)
+        self.socket.shutdown(socket.SHUT_RDWR)
+
+    def server_close(self) -> None:
+        """Give the port back."""
+        super().server_close()
+        self._reserved.close()
 
     @property
     def url(self) -> str:
@@ -49,7 +61,7 @@ class _Handler(socketserver.StreamRequestHandler):
             self.server.has_request.set()
             self.server.may_answer.wait(60)
         if self.server.ends:
-            self.server.socket.shutdown(socket.SHUT_RDWR)  # at once, which closing is not while somebody waits
+            self.server.end()
         try:
             self.wfile.write(self.server.answer)
         except OSError:

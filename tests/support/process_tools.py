@@ -213,6 +213,14 @@ def catch_inner(name: str, kind: str) -> str:
         return type(error).__name__
 
 
+def catch_call(name: str, arguments: dict[str, Any]) -> str:
+    """Call a tool, and tell what it raised."""
+    try:
+        return str(current_agent().call(name, **arguments))
+    except Exception as error:
+        return str(error)
+
+
 def leave_thread(kind: str, context: ToolContext) -> None:
     """Leave a thread behind that goes on in the next call, and calls a tool then."""
 

@@ -1,9 +1,11 @@
 """Text that UTF-8 cannot carry is refused where a tool is declared, or replaced, and stops nothing later."""
 
+# Tests of: metadata, metadata_values
+
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -103,3 +105,14 @@ class TestReplaced:
     def test_a_file_name_that_is_not_utf8(self) -> None:
         """The name of a file may be any bytes; the source says it as well as it can."""
         str(Source(file="/tmp/\udcff.py", line=1, distribution=HALF)).encode()
+
+
+@pytest.mark.parametrize("field", ["risk_level", "speed", "safety", "engine", "errors"])
+def test_a_choice_of_a_class_of_its_own(field: str) -> None:
+    """It is refused, since it could compare itself as another one; the error says what to pass."""
+    values = {"risk_level": "high", "speed": "slow", "safety": "sandboxed", "engine": "thread", "errors": "masked"}
+    choice = StrEnum("Choice", {"IT": values[field]})(values[field])
+
+    with pytest.raises(ToolDefinitionError, match=f"'{values[field]}' is of class Choice; pass it as a plain text"):
+        ToolMetadata(**{field: choice})  # type: ignore[arg-type]
+    assert getattr(ToolMetadata(**{field: values[field]}), field) == values[field]  # type: ignore[arg-type]

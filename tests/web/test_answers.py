@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from html import unescape
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -17,7 +20,7 @@ import pytest
 from activity_rig import Server, serve_journal
 from store_rig import make_location
 
-from praval_tools import ApprovalRequest, ToolCall, ToolInDoubtError, ToolRegistry
+from praval_tools import Allow, ApprovalRequest, ToolCall, ToolInDoubtError, ToolRegistry
 from praval_tools.schema.json_input import parse_typed_json
 from praval_tools.web.activity.activity import edit_arguments
 
@@ -236,6 +239,29 @@ class TestEdits:
     ) -> None:
         """All arguments, or what differs; a form that changes nothing does not edit."""
         assert expected == edit_arguments(_request(to="ann", amount=5), text, are_changes=are_changes)
+
+    def test_a_form_has_the_fields_that_a_class_makes(self) -> None:
+        """Broken promise: a form that was sent with another note refused the call for a field that it showed."""
+
+        @dataclass
+        class Order:
+            amount: int
+            total: int = field(init=False, default=9)
+
+        def pay(order: Any, note: str = "") -> str:
+            """Pay."""
+            return f"{order.total} {note}"
+
+        pay.__annotations__["order"] = Order
+        with ToolRegistry(journal="memory") as registry:
+            registry.tool(owned_by="ann", requires_approval=True)(pay)
+            call = ToolCall("c", "pay", {"order": {"amount": 1}}, "ann")
+            registry.execute(call)
+            (request,) = registry.approvals.pending()
+            text = json.dumps({**request.arguments, "note": "checked"})
+            registry.approvals.answer("c", Allow(edit_arguments(request, text, are_changes=False)))
+
+            assert "9 checked" == registry.execute(call).result
 
     @pytest.mark.parametrize("text", ["NaN", '{"a": 1, "a": 2}', "[" * 100_000, "{"])
     def test_what_is_not_plain_json_is_refused(self, text: str) -> None:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import builtins
 import sys
 import traceback
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final, TypeVar
 
 import msgspec
 
 from praval_tools import errors
 from praval_tools.errors import Problem, ToolArgumentsError, ToolError
 from praval_tools.execution.failures import get_error_type_name, read_attribute
-from praval_tools.names import describe_error, has_type
-from praval_tools.schema.json_values import replace_surrogates
+from praval_tools.names import describe_error, get_class_name, get_qualified_name, has_type, to_plain_text
 from praval_tools.tools.frames import activate_tool_frame
+
+T = TypeVar("T")
 
 _OWN_PACKAGE: Final = "praval_tools"
 _MAX_TRACEBACK: Final = 20_000
@@ -45,19 +47,49 @@ class DescribedError(msgspec.Struct, frozen=True):
 
 def describe_remote_error(tool: str, error: BaseException) -> DescribedError:
     """Return the description of what *tool* raised."""
-    with activate_tool_frame(tool):  # its classes and its text may be code of the tool
-        text, type_name = replace_surrogates(describe_error(error)), get_error_type_name(tool, error)
-        trace = "".join(traceback.format_exception(error))[-_MAX_TRACEBACK:]
-        classes = tuple(f"{kind.__module__}:{kind.__qualname__}" for kind in type(error).__mro__)
-        attributes = {
-            name: value
-            for name, value in _iter_attributes(tool, error)
-            if value is None or type(value) is str or type(value) is int or type(value) is bool
-        }
-        problems = read_attribute(tool, error, "problems") if has_type(error, ToolArgumentsError) else ()
-        if type(problems) is not tuple or not all(type(problem) is Problem for problem in problems):
-            problems = ()
-    return DescribedError(type_name, text, classes, attributes, problems, replace_surrogates(trace))
+    with activate_tool_frame(tool):  # its classes, its text and its attributes may be code of the tool
+        return DescribedError(
+            get_error_type_name(tool, error), describe_error(error),
+            classes=tuple(
+                filter(None, (_call_or_default(partial(_get_address, kind), "") for kind in type(error).__mro__))
+            ),
+            attributes=_call_or_default(lambda: _read_attributes(tool, error), {}),
+            problems=_call_or_default(lambda: _read_problems(tool, error), ()),
+            traceback=_call_or_default(lambda: "".join(traceback.format_exception(error))[-_MAX_TRACEBACK:], ""),
+        )  # fmt: skip
+
+
+def _call_or_default(make: Callable[[], T], default: T) -> T:
+    """Return what *make* makes by code of a tool; where that raises, whatever it raises, the default."""
+    try:
+        return make()
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # isolation: it is the tool's own code, which may try to end the program
+        return default
+
+
+def _get_address(kind: type) -> str:
+    return f"{to_plain_text(kind.__module__)}:{get_qualified_name(kind)}"
+
+
+def _read_attributes(tool: str, error: BaseException) -> dict[str, str | int | bool | None]:
+    return {
+        name: value
+        for name, value in _iter_attributes(tool, error)
+        if type(name) is str and (value is None or type(value) is str or type(value) is int or type(value) is bool)
+    }
+
+
+def _read_problems(tool: str, error: BaseException) -> tuple[Problem, ...]:
+    """Return the problems of wrong arguments with plain texts, whatever the tool put into them."""
+    problems = read_attribute(tool, error, "problems") if has_type(error, ToolArgumentsError) else ()
+    if type(problems) is not tuple or not all(type(problem) is Problem for problem in problems):
+        return ()
+    return tuple(
+        Problem(**{name: to_plain_text(getattr(problem, name)) for name in Problem.__struct_fields__})
+        for problem in problems
+    )
 
 
 def _iter_attributes(tool: str, error: BaseException) -> Iterator[tuple[str, object]]:
@@ -105,7 +137,7 @@ def _make_error(kind: type[BaseException], described: DescribedError) -> BaseExc
         )
     namespace = {"__module__": kind.__module__, "__str__": lambda _: described.text, "__init__": _set_nothing}
     made_kind: type[BaseException] = type(described.type, (kind,), namespace)
-    base = next(base for base in kind.__mro__ if getattr(builtins, base.__name__, None) is base)
+    base = next(base for base in kind.__mro__ if getattr(builtins, get_class_name(base), None) is base)
     error: BaseException = base.__new__(made_kind, described.text)
     error.args = (described.text,)
     for name, value in described.attributes.items():

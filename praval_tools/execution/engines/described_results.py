@@ -15,6 +15,7 @@ from praval_tools.schema.spellings import read_marked_values
 from praval_tools.schema.tables import take_apart_once
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.schema.union_members import NOT_READ_BACK
+from praval_tools.schema.written_secrets import read_written_secrets
 from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.function_address import get_function_address, import_function
@@ -82,11 +83,12 @@ def write_return_value(implementation: ToolImplementation | None, tool: str, val
     """
     with activate_tool_frame(tool), take_apart_once():
         complete = copy_complete(value)
-        marked_values = () if is_plain_json(complete) else tuple(map(pack_value, read_marked_values(complete)))
-        if implementation is None:
-            return WrittenValue(pack_value(complete), (), marked_values)
-        json, members = implementation.compiled.write_result(complete)
-        return WrittenValue(pack_value(json), members, marked_values)
+        marked_values = [] if is_plain_json(complete) else read_marked_values(complete)
+        json, members = (
+            (complete, ()) if implementation is None else implementation.compiled.write_result(complete)
+        )
+        marked_values += read_written_secrets(complete, json) if marked_values else ()
+        return WrittenValue(pack_value(json), members, tuple(map(pack_value, marked_values)))
 
 
 def _find_address(implementation: ToolImplementation | None) -> str:

@@ -6,24 +6,27 @@ Each is JSON after its length. Nothing is pickled, and what a message may hold i
 
 from __future__ import annotations
 
+import json
 import struct
 import threading
-from collections.abc import Callable
 from functools import cache
 from time import monotonic
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import msgspec
 
 from praval_tools.access.records import Principal
 from praval_tools.execution.engines.described_errors import DescribedError
-from praval_tools.schema.encode import to_json_bytes
+from praval_tools.names import to_plain_text
+from praval_tools.schema.json_values import reject_constant
 from praval_tools.tools.call import Outcome, ToolCall
 from praval_tools.tools.decision import Decision
-from praval_tools.tools.reports import LogLevel
+from praval_tools.tools.reports import LogLevel, ReportedNumber, to_json_number
 
 if TYPE_CHECKING:
     import socket
+
+T = TypeVar("T")
 
 MAX_MESSAGE_BYTES: Final = 1 << 28
 """How long one message may be: 256 MiB."""
@@ -165,20 +168,29 @@ class FunctionEnded(msgspec.Struct, frozen=True, tag="ended"):
 
 
 class ReportProgress(msgspec.Struct, frozen=True, tag="progress"):
-    """The tool reports its progress."""
+    """The tool reports its progress; what it says is made plain here, where its own code runs."""
 
     number: int
-    done: float
-    total: float | None = None
+    done: ReportedNumber
+    total: ReportedNumber = None
     message: str = ""
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "message", to_plain_text(self.message or ""))
+        for name in ("done", "total"):
+            msgspec.structs.force_setattr(self, name, to_json_number(getattr(self, name)))
 
 
 class WriteLog(msgspec.Struct, frozen=True, tag="log"):
-    """The tool writes a message for its caller."""
+    """The tool writes a message for its caller; it is made plain here, where the tool's own code runs."""
 
     number: int
     text: str
     level: LogLevel
+
+    def __post_init__(self) -> None:
+        for name in ("level", "text"):
+            msgspec.structs.force_setattr(self, name, to_plain_text(getattr(self, name)))
 
 
 class MakeCall(msgspec.Struct, frozen=True, tag="call"):
@@ -213,9 +225,41 @@ FromWorker: TypeAlias = WorkerStarted | FunctionPrepared | FunctionEnded | CallR
 
 
 @cache
-def _get_decoder(is_worker: bool) -> Callable[[bytearray], ToWorker | FromWorker]:
+def _get_decoder(is_worker: bool) -> msgspec.json.Decoder[ToWorker | FromWorker]:
     """Return what reads the messages of one direction; built once."""
-    return msgspec.json.Decoder(ToWorker if is_worker else FromWorker).decode
+    return msgspec.json.Decoder(ToWorker if is_worker else FromWorker)
+
+
+def write_message(message: msgspec.Struct) -> bytes:
+    """
+    Return *message* as JSON text.
+
+    Raises:
+        TypeError: Something in it is not JSON.
+        ValueError: It is nested too deeply, or has a number that is not JSON beside half of a surrogate pair.
+    """
+    try:
+        try:
+            return msgspec.json.encode(message)
+        except UnicodeEncodeError:  # half of a surrogate pair, as names of files have it: JSON has an escape for it
+            return json.dumps(msgspec.to_builtins(message), allow_nan=False).encode()
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def read_message(data: bytes | bytearray, decoder: msgspec.json.Decoder[T]) -> T:
+    """
+    Return the message that `write_message` wrote.
+
+    Raises:
+        ValueError: It is not a valid message.
+    """
+    try:
+        return decoder.decode(data)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:  # it may have such escapes
+        return msgspec.convert(json.loads(data, parse_constant=reject_constant), decoder.type)
 
 
 class ChannelError(Exception):
@@ -243,9 +287,10 @@ class Channel:
         Raises:
             TimeoutError: The other end did not read it until *deadline*; nothing more can be sent then.
             ChannelError: The other end is closed.
-            ValueError: It is too long.
+            ValueError: It is too long, or as `write_message` says.
+            TypeError: Something in it is not JSON.
         """
-        body = to_json_bytes(message)
+        body = write_message(message)
         if len(body) > MAX_MESSAGE_BYTES:
             raise ValueError(f"it takes {len(body):,} bytes, of which {MAX_MESSAGE_BYTES:,} may go to another process")
         try:
@@ -269,12 +314,12 @@ class Channel:
             (length,) = _HEADER.unpack(self._read(_HEADER.size, deadline))
             if length > MAX_MESSAGE_BYTES:
                 raise ChannelError(f"a message of {length:,} bytes")
-            return _get_decoder(self._is_worker)(self._read(length, deadline))
+            return read_message(self._read(length, deadline), _get_decoder(self._is_worker))
         except TimeoutError:
             raise
         except OSError as error:
             raise ChannelError from error
-        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise ChannelError(f"a message that cannot be read: {error}") from error
 
     def _read(self, length: int, deadline: float | None) -> bytearray:

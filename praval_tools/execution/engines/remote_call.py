@@ -256,9 +256,19 @@ class _RemoteCall:
                 raise
             answer = CallAnswer(message.call_number, error=describe_remote_error(self._run.tool.name, error))
         try:
-            self._process.channel.send(answer, self._deadline)
+            self._send_answer(answer)
         except (TimeoutError, ChannelError):  # it ended, which is seen where its result is waited for
             self._process.kill()
+
+    def _send_answer(self, answer: CallAnswer) -> None:
+        """Send an answer, or why it cannot be sent: the function waits for it."""
+        channel = self._process.channel
+        try:
+            channel.send(answer, self._deadline)
+        except (TypeError, ValueError) as error:
+            reason = ValueError(f"The answer cannot be sent: {error}.")
+            described = describe_remote_error(self._run.tool.name, reason)
+            channel.send(CallAnswer(answer.number, error=described), self._deadline)
 
     async def _make_call(self, message: MakeCall) -> ToolResult:
         """Make a call as the function asks for it, by the rules for code of its tool."""

@@ -11,7 +11,7 @@ from praval_tools.execution.engines.errors import EngineError, UnknownEngineErro
 from praval_tools.execution.engines.jobs import Job
 from praval_tools.execution.plugin_code import run_as_owner
 from praval_tools.execution.runtime import Runtime
-from praval_tools.names import describe_error, shorten_repr
+from praval_tools.names import describe_error, get_class_name, shorten_repr
 
 REMOTE_ENGINES: Final = ("process", "celery")
 """The engines that run functions in other processes: of this machine, or workers anywhere."""
@@ -64,7 +64,7 @@ def submit_call(runtime: Runtime, run: RunTool) -> Job:
     except Exception as error:  # the seam to a plugin's engine: the result names the failure
         with run_as_owner(engine):  # its text may be code of the plugin
             text = describe_error(error)
-        job.refuse(EngineError(f"Engine {name!r} did not take the call: {type(error).__name__}: {text}"))
+        job.refuse(EngineError(f"Engine {name!r} did not take the call: {get_class_name(type(error))}: {text}"))
     return job
 
 
