@@ -77,7 +77,7 @@ def _make_tool(tool: object, owned_by: Agent | str | None, namespace: str | None
 
 def _make_function(arguments: ToolArguments) -> Callable[..., object]:
     """Return the function of the tool in the registry; it takes arguments of any name."""
-    tool, select = arguments.runs, arguments.select_given
+    tool, select = arguments.tool, arguments.select_given
 
     def call(**given: object) -> object:
         return _read_value(tool, tool.run(select(given), tool_call_id=_find_call_id(tool), config=ensure_config()))
@@ -87,7 +87,7 @@ def _make_function(arguments: ToolArguments) -> Callable[..., object]:
         return _read_value(tool, answer)
 
     made = acall if is_async(tool) else call
-    made.__wrapped__ = arguments.declared  # type: ignore[attr-defined]
+    made.__wrapped__ = arguments.declaration  # type: ignore[attr-defined]
     return made
 
 

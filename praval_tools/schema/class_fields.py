@@ -215,7 +215,7 @@ def _iter_attrs_fields(kind: type, hints: Mapping[str, Any]) -> Iterator[ClassFi
         hint = hints.get(attribute.name, Any if attribute.type is None else attribute.type)
         default = attribute.default
         if isinstance(default, attrs.Factory):  # type: ignore[arg-type]
-            default = _call_container_factory(default.factory) if not default.takes_self else NOTHING
+            default = call_container_factory(default.factory) if not default.takes_self else NOTHING
         yield ClassField(
             attribute.alias if attribute.init else attribute.name, attribute.name, _strip_qualifiers(hint)[0], default,
             attribute.default is NOTHING, is_argument=attribute.init,
@@ -234,7 +234,7 @@ def _iter_dataclass_fields(kind: type, hints: Mapping[str, Any]) -> Iterator[Cla
         default: Any = NOTHING if item.default is dataclasses.MISSING else item.default
         required = default is NOTHING and item.default_factory is dataclasses.MISSING
         if item.default_factory is not dataclasses.MISSING:
-            default = _call_container_factory(item.default_factory)
+            default = call_container_factory(item.default_factory)
         inner = _strip_qualifiers(getattr(hint, "type", Any) if is_init_only else hint)[0]
         if (info := getattr(kind, "__pydantic_fields__", {}).get(name)) is not None:  # what pydantic's `Field` says
             inner = typing.Annotated[(inner, info)]
@@ -244,6 +244,6 @@ def _iter_dataclass_fields(kind: type, hints: Mapping[str, Any]) -> Iterator[Cla
         yield ClassField(name, name, inner, default, required, readable=not is_init_only, is_argument=item.init)
 
 
-def _call_container_factory(factory: Any) -> Any:
+def call_container_factory(factory: Any) -> Any:
     """Return what *factory* makes if it is an empty container; any other may differ from call to call."""
     return factory() if factory in (list, dict, set, tuple, frozenset) else NOTHING

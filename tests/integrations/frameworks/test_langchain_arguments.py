@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Annotated, Any
 
@@ -14,7 +14,7 @@ pytest.importorskip("langchain")
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, Tool, ToolException
-from pydantic import AliasChoices, AliasPath, BaseModel, Field, field_validator, model_validator
+from pydantic import AliasChoices, AliasPath, BaseModel, Field, create_model, field_validator, model_validator
 
 from praval_tools import Allow, Secret, ToolCall, ToolDefinitionError, ToolRegistry
 from praval_tools.integrations.langchain import import_tools
@@ -46,13 +46,15 @@ def registry() -> Iterator[ToolRegistry]:
 
 
 def judge(registry: ToolRegistry, tool: BaseTool, **arguments: Any) -> tuple[dict[str, Any], Any]:
-    """Return what an approver of a call is shown, and what it gives."""
-    shown = list[dict[str, Any]]()
+    """Return what the approver of a call and a policy are shown, both the same, and what it gives."""
+    shown, seen = list[dict[str, Any]](), list[dict[str, Any]]()
     import_tools(registry, [tool], owned_by="bob")
     registry.configure(tool.name, requires_approval=True)
+    registry.add_policy(lambda agent, tool, arguments: seen.append(dict(arguments)))
     registry.set_approval_handler(lambda request: shown.append(dict(request.arguments)) or Allow())
     result = asyncio.run(registry.aexecute(ToolCall("1", tool.name, arguments, "bob")))
     (arguments_shown,) = shown
+    assert seen and [arguments_shown] * len(seen) == seen
     return arguments_shown, result.result
 
 
@@ -86,6 +88,9 @@ class To(BaseModel):
     to: str
 
 
+TO = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
+
+
 class Login(BaseModel):
     to: str
     words: str
@@ -94,7 +99,6 @@ class Login(BaseModel):
 class Payment(BaseTool):
     name: str = "pay"
     description: str = "Pay."
-    args_schema: Any = To
 
     def _run(self, to: str, amount: int = 1000, run_manager: Any = None) -> str:
         return f"{amount} to {to}"
@@ -111,18 +115,21 @@ def log_in(to: str, words: Annotated[str, Secret()] = "") -> str:
 
 
 class TestFunctionsWithAClass:
+    @pytest.mark.parametrize("schema", [To, TO, PAYMENT], ids=["class", "JSON Schema", "JSON Schema with it"])
     @pytest.mark.parametrize(
-        "tool",
+        "make",
         [
-            StructuredTool.from_function(pay_much, name="pay", args_schema=To),
-            StructuredTool.from_function(coroutine=pay_later, name="pay", args_schema=To),
-            Payment(),
+            partial(StructuredTool.from_function, pay_much, name="pay"),
+            partial(StructuredTool.from_function, coroutine=pay_later, name="pay"),
+            Payment,
         ],
         ids=["function", "coroutine", "class"],
     )
-    def test_are_judged_by_their_own_defaults(self, registry: ToolRegistry, tool: BaseTool) -> None:
-        """Broken promise: nobody was shown the default of a parameter that the class of the arguments lacks."""
-        shown, result = judge(registry, tool, to="ann")
+    def test_are_judged_by_their_own_defaults(
+        self, registry: ToolRegistry, make: Callable[..., BaseTool], schema: Any
+    ) -> None:
+        """Broken promise: nobody who judged a payment was shown its amount, a default that the schema lacks."""
+        shown, result = judge(registry, make(args_schema=schema), to="ann")
 
         assert ("ann", 1000) == (shown["to"], shown["amount"])
         assert result.startswith("1000 to ann")
@@ -319,12 +326,70 @@ class TestReadValues:
         with pytest.raises(ToolDefinitionError, match="lacks the function's parameter 'times'"):
             import_tools(registry, [tool])
 
-    def test_of_pydantic_1_are_refused(self, registry: ToolRegistry) -> None:
+    @pytest.mark.parametrize(
+        ("decorate", "mode", "is_refused"),
+        [
+            (model_validator, "before", True),
+            (model_validator, "wrap", True),
+            (partial(field_validator, "doubled"), "before", True),
+            (partial(field_validator, "*"), "plain", True),
+            (partial(field_validator, "times"), "before", False),
+            (partial(field_validator, "*"), "after", False),
+            (model_validator, "after", False),
+        ],
+    )
+    def test_reach_no_validator_that_stands_before_them(
+        self, registry: ToolRegistry, decorate: Callable[..., Any], mode: str, is_refused: bool
+    ) -> None:
+        """It awaits what a model gives, and would get what the registry has read: each call would fail."""
+
+        def read(item: Any) -> Any:
+            return item
+
+        def read_around(item: Any, read_on: Callable[[Any], Any]) -> Any:
+            return read_on(item)
+
+        validator = decorate(mode=mode)(read_around if mode == "wrap" else read)
+        arguments = create_model(
+            "Arguments", __validators__={"read": validator}, doubled=(Doubled, ...), times=(int, 1)
+        )
+        tool = StructuredTool.from_function(
+            lambda doubled, times: doubled.amount, name="double", description="Double.", args_schema=arguments
+        )
+
+        if is_refused:
+            with pytest.raises(ToolDefinitionError, match="validator 'read' .* give it mode='after'"):
+                import_tools(registry, [tool])
+        else:
+            assert 6 == judge(registry, tool, doubled={"amount": 3})[1]
+
+    def test_of_classes_that_take_other_members_are_recorded(self, registry: ToolRegistry) -> None:
+        """What such a class marks is hidden, and nothing else."""
+
+        class Open(BaseModel, extra="allow"):
+            to: str
+            words: Annotated[str, Secret()] = WORDS
+
+        class Arguments(BaseModel):
+            login: Open
+
+        tool = StructuredTool.from_function(
+            lambda login: login.to, name="log_in", description="Log in.", args_schema=Arguments
+        )
+        recorded = record(registry, tool, login={"to": "castle-of-ann", "words": "nine-red-bottles"})
+
+        assert "bottles" not in recorded and 2 == recorded.count("castle-of-ann")
+
+
+class TestPydantic1:
+    @pytest.mark.parametrize("hint", ["flat", "inside"])
+    def test_is_refused(self, registry: ToolRegistry, hint: str) -> None:
         """The registry does not read its classes, and LangChain would fill in their defaults unseen."""
         v1 = pytest.importorskip("pydantic.v1")
-        inner = v1.create_model("Inner", amount=(int, 1000))
-        outer = v1.create_model("Outer", inner=(inner, ...))
-        tool = StructuredTool.from_function(lambda inner: "", name="pay", description="Pay.", args_schema=outer)
+        arguments = v1.create_model("Arguments", amount=(int, 1000))
+        if hint == "inside":
+            arguments = v1.create_model("Outer", inner=(arguments, ...))
+        tool = StructuredTool.from_function(lambda **given: "", name="pay", description="P.", args_schema=arguments)
 
         with pytest.raises(ToolDefinitionError, match="Pydantic 2"):
             import_tools(registry, [tool])
@@ -346,6 +411,17 @@ TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required"
 
 
 class TestFunctionsOfOtherKinds:
+    def test_that_take_any_argument(self, registry: ToolRegistry) -> None:
+        """Broken promise: a tool of LangChain works as it does there. Each call failed for LangChain's own default."""
+
+        def shout_all(text: str, *args: str, **kwargs: str) -> str:
+            """Shout all."""
+            return " ".join((text, *args)).upper()
+
+        tool = StructuredTool.from_function(shout_all)
+
+        assert tool.run({"text": "a"}) == judge(registry, tool, text="a")[1] == "A"
+
     def test_of_one_input(self, registry: ToolRegistry) -> None:
         """Broken promise: a `Tool` without a class of arguments was always refused, for LangChain's own `config`."""
         tool = Tool(name="shout", description="Shout.", func=shout)

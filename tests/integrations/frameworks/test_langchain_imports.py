@@ -19,7 +19,6 @@ from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, Root
 
 from praval_tools import (
     Agent,
-    Allow,
     Content,
     DuplicateToolError,
     ToolAccessError,
@@ -241,57 +240,6 @@ class TestImportedTools:
         assert '{"item":"rope","count":2}' == offered.invoke({"item": "rope", "count": 2})
 
 
-PAYMENT = {
-    "type": "object",
-    "properties": {"to": {"type": "string"}, "amount": {"type": "integer"}},
-    "required": ["to"],
-}
-
-
-def pay(to: str, amount: int = 1000, config: RunnableConfig | None = None) -> str:
-    """Pay."""
-    return f"{amount} to {to}"
-
-
-async def pay_later(to: str, amount: int = 1000) -> str:
-    """Pay later."""
-    return f"{amount} to {to}"
-
-
-class Pay(BaseTool):
-    name: str = "pay"
-    description: str = "Pay."
-    args_schema: Any = PAYMENT
-
-    def _run(self, to: str, amount: int = 1000, run_manager: Any = None) -> str:
-        return f"{amount} to {to}"
-
-
-class TestDefaults:
-    @pytest.mark.parametrize(
-        "payment",
-        [
-            StructuredTool.from_function(pay, name="pay", args_schema=PAYMENT),
-            StructuredTool.from_function(coroutine=pay_later, name="pay", args_schema=PAYMENT),
-            Pay(),
-        ],
-        ids=["function", "coroutine", "class"],
-    )
-    def test_of_functions_are_judged(self, registry: ToolRegistry, payment: BaseTool) -> None:
-        """Broken promise: with a JSON Schema, nobody who judged a payment was shown its amount, the default."""
-        import_tools(registry, [payment])
-        registry.share_tool("pay")
-        registry.configure("pay", requires_approval=True)
-        shown = list[dict[str, Any]]()
-        registry.add_policy(lambda agent, tool, arguments: shown.append(dict(arguments)))
-        registry.set_approval_handler(lambda request: shown.append(dict(request.arguments)) or Allow())
-
-        result = asyncio.run(registry.aexecute(ToolCall("1", "pay", {"to": "ann"}, "bob")))
-
-        assert "1000 to ann" == result.result
-        assert [{"to": "ann", "amount": 1000}] * len(shown) == shown and len(shown) > 1
-
-
 class TestNames:
     def test_are_repaired(self, registry: ToolRegistry) -> None:
         """What a registry does not take becomes an underscore; a namespace stands before it."""
@@ -356,18 +304,6 @@ class TestLostParameters:
         )
 
         with pytest.raises(ToolDefinitionError, match="'amount'"):
-            import_tools(registry, [made], owned_by="clerk")
-
-    @pytest.mark.parametrize("excluded", [True, False])
-    def test_that_a_class_of_pydantic_1_leaves_out_are_refused(self, registry: ToolRegistry, excluded: bool) -> None:
-        """Its fields are shown by their aliases, and say in another place that they are left out."""
-        v1 = pytest.importorskip("pydantic.v1")
-        arguments = v1.create_model("Arguments", amount=(int, v1.Field(1, alias="sum", exclude=excluded or None)))
-        made = StructuredTool.from_function(
-            lambda amount=1000: amount, name="pay", description="Pay.", args_schema=arguments
-        )
-
-        with pytest.raises(ToolDefinitionError, match="'sum'"):
             import_tools(registry, [made], owned_by="clerk")
 
     @pytest.mark.parametrize(
