@@ -12,7 +12,7 @@ from typing import Final, NoReturn, ParamSpec, TypeAlias, TypeVar, cast
 import msgspec
 
 from praval_tools.names import shorten_repr, suggest_names
-from praval_tools.plain_arguments import to_plain_argument
+from praval_tools.values.plain_arguments import to_plain_argument
 
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=Callable[..., object])

@@ -13,7 +13,6 @@ import msgspec
 
 from praval_tools.access.records import Principal
 from praval_tools.access.state import get_tool_origin
-from praval_tools.builtin_iteration import iterate_items_without_overrides
 from praval_tools.clock import Clock
 from praval_tools.errors import ToolUsageError
 from praval_tools.forks import ForkSafeLock, handle_forks
@@ -26,6 +25,7 @@ from praval_tools.tools.call import ToolCall
 from praval_tools.tools.decision import Allow, ApprovalAnswer, ApprovalEntry, ApprovalRequest, Deny
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.tool import AnyTool
+from praval_tools.values.builtin_iteration import iterate_items_without_overrides
 
 UNANSWERED: Final = object()
 """The answer of a handler that leaves the decision to somebody else: the call waits."""

@@ -12,13 +12,13 @@ from praval_tools.access.queries import find_candidate_tools, list_permitting_re
 from praval_tools.access.records import Principal
 from praval_tools.access.rules import AccessResolution, resolve_access
 from praval_tools.access.state import AccessState
-from praval_tools.builtin_iteration import iterate_without_overrides
 from praval_tools.execution.runtime import Runtime
 from praval_tools.lazy_import import load
 from praval_tools.names import has_type, to_plain_text
 from praval_tools.schema.encode import to_json_bytes
 from praval_tools.schema.json_values import replace_surrogates_in_json
 from praval_tools.tools.tool import AnyTool
+from praval_tools.values.builtin_iteration import iterate_without_overrides
 
 if TYPE_CHECKING:
     from praval_tools.access.bounds.bounds import Bounds

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from itertools import repeat
 from typing import Any, Final, Literal
 
-from praval_tools.builtin_iteration import iterate_items_without_overrides, iterate_without_overrides
 from praval_tools.names import format_count
 from praval_tools.schema.dict_keys import find_key_problem, get_key_handler
 from praval_tools.schema.hash_collisions import check_hash_collisions
@@ -27,6 +26,7 @@ from praval_tools.schema.type_handler import (
     collect_items,
 )
 from praval_tools.schema.type_hints import Hint, format_hint, get_origin, unwrap_hint
+from praval_tools.values.builtin_iteration import iterate_items_without_overrides, iterate_without_overrides
 
 SCALAR_ITEMS_SCHEMA: Final[JsonSchema] = {"type": ["string", "number", "boolean", "null"]}
 """The items of a set without an item hint: whatever Python can hash."""

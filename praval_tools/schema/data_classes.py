@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, Final, cast, get_args
 
-from praval_tools.builtin_iteration import iterate_items_without_overrides
 from praval_tools.names import describe_error, get_class_name, get_qualified_name
 from praval_tools.schema.class_fields import (
     ClassField,
@@ -44,6 +43,7 @@ from praval_tools.schema.type_handler import (
 from praval_tools.schema.type_hints import NOTHING, Hint, UnresolvedHintError, format_hint
 from praval_tools.schema.validator import compile_schema
 from praval_tools.schema.value_reader import ValueReader, find_model_key, is_stored_field
+from praval_tools.values.builtin_iteration import iterate_items_without_overrides
 
 _MAX_UNION_ATTEMPTS: Final = 50_000
 

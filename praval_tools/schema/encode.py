@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import msgspec
 
-from praval_tools.builtin_iteration import iterate_items_without_overrides, iterate_without_overrides
 from praval_tools.forks import first_use_property
 from praval_tools.names import get_qualified_name
 from praval_tools.schema.hook_dispatch import HookDispatcher
@@ -23,6 +22,7 @@ from praval_tools.schema.type_lookup import (
     get_type_handler,
     has_only_builtin_types,
 )
+from praval_tools.values.builtin_iteration import iterate_items_without_overrides, iterate_without_overrides
 
 _SCALAR_TYPES: Final = (str, int, float)
 _SEQUENCE_TYPES: Final = (list, tuple, set, frozenset)

@@ -9,7 +9,6 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from praval_tools.builtin_iteration import iterate_items_without_overrides, iterate_without_overrides
 from praval_tools.errors import Problem
 from praval_tools.names import get_class_name, has_type, shorten_repr, to_plain_scalar
 from praval_tools.schema.json_pointer import format_json_path
@@ -22,6 +21,7 @@ from praval_tools.schema.json_values import (
     iter_json_problems,
     shorten_value,
 )
+from praval_tools.values.builtin_iteration import iterate_items_without_overrides, iterate_without_overrides
 
 T = TypeVar("T")
 

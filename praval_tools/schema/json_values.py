@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import Any, Final, NoReturn
 
-from praval_tools.builtin_iteration import iterate_items_without_overrides, iterate_without_overrides
 from praval_tools.names import get_class_name, has_type, shorten_repr, to_plain_scalar, to_plain_text
 from praval_tools.schema.type_handler import Mismatch, Unencodable
+from praval_tools.values.builtin_iteration import iterate_items_without_overrides, iterate_without_overrides
 
 INT_LIMIT: Final = 10**4300
 LOWER_INT_LIMIT: Final = -INT_LIMIT

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, cast
 
 from attrs import evolve, field, fields, frozen
 
-from praval_tools.builtin_iteration import iterate_without_overrides
 from praval_tools.errors import InvalidNameError, ToolDefinitionError
 from praval_tools.lazy_regex import LazyRegex
 from praval_tools.misuse import explain_misuse
@@ -24,12 +23,13 @@ from praval_tools.names import (
     suggest_names,
     to_plain_text,
 )
-from praval_tools.plain_arguments import to_plain_argument
 from praval_tools.schema.docstrings import extract_description
 from praval_tools.schema.json_values import is_utf8_encodable
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.metadata_values import NO_EXTRA, copy_mapping, show_extra, to_frozen_copy, to_plain_copy
 from praval_tools.tools.source import Source
+from praval_tools.values.builtin_iteration import iterate_without_overrides
+from praval_tools.values.plain_arguments import to_plain_argument
 
 if TYPE_CHECKING:
     from praval_tools.schema.signature import Signature

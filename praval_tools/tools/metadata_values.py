@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from praval_tools.builtin_iteration import iterate_items_without_overrides
 from praval_tools.names import has_type, to_plain_scalar
 from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.tools.frames import activate_tool_frame
+from praval_tools.values.builtin_iteration import iterate_items_without_overrides
 
 NO_EXTRA: Final[Mapping[str, object]] = MappingProxyType({})
 

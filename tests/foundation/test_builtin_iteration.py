@@ -1,6 +1,6 @@
 """What a value of a subclass holds is what is written of it, and who sends numbers cannot choose slow ones."""
 
-# Tests of: builtin_iteration, schema/hash_collisions
+# Tests of: values/builtin_iteration, schema/hash_collisions
 
 from __future__ import annotations
 

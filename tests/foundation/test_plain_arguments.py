@@ -1,6 +1,6 @@
 """Arguments of public methods are made plain, by what they hold, and all but texts, numbers and containers stays."""
 
-# Tests of: plain_arguments, access/given_bounds
+# Tests of: values/plain_arguments, access/given_bounds
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from praval_tools.access.bounds.given_bounds import read_bounds
-from praval_tools.plain_arguments import to_plain_argument
+from praval_tools.values.plain_arguments import to_plain_argument
 
 
 class Text(str):

@@ -44,8 +44,7 @@ JOBS = {
     "lazy_import": "Late imports",
     "forks": "Forks, locks",
     "misuse": "Wrong calls",
-    "builtin_iteration": "Iteration",
-    "plain_arguments": "Plain values",
+    "values": "Plain values",
 }
 """What each package and root module is for, in the words of the picture."""
 

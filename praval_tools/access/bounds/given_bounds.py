@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 
-from praval_tools.builtin_iteration import iterate_items_without_overrides
 from praval_tools.names import to_plain_scalar
 from praval_tools.schema.json_input import normalize_json
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.tools.frames import activate_tool_frame
+from praval_tools.values.builtin_iteration import iterate_items_without_overrides
 
 
 def read_bounds(where: Mapping[str, object]) -> JsonSchema:

@@ -8,8 +8,8 @@ from functools import partial
 from types import GeneratorType
 from typing import Final, cast
 
-from praval_tools.builtin_iteration import iterate_items_without_overrides, iterate_without_overrides
 from praval_tools.names import to_plain_scalar
+from praval_tools.values.builtin_iteration import iterate_items_without_overrides, iterate_without_overrides
 
 _MAX_DEPTH: Final = 4
 _COLLECTIONS: Final = (list, tuple, set, frozenset)
