@@ -27,7 +27,7 @@ from praval_tools.cli.common import (
 from praval_tools.errors import ToolError, UnknownToolError
 from praval_tools.lazy_import import load
 from praval_tools.names import has_type, to_plain_text
-from praval_tools.plugins.discovery import find_plugins, read_allow_list
+from praval_tools.plugins.discovery import AppFolder, find_plugins, read_allow_list
 from praval_tools.tools.frames import activate_tool_frame
 
 _PLUGIN_COMMANDS_KEY = "praval_tools.cli.plugin_commands"
@@ -144,8 +144,10 @@ def root_command() -> None:
     """
 
 
-def run(arguments: list[str]) -> int:
+def run(arguments: list[str], has_working_folder: bool) -> int:
     """Run the command line and return its exit code; an error is one line, with --traceback the whole traceback."""
+    if has_working_folder:
+        sys.path[0] = AppFolder(sys.path[0])
     _prepare_streams()
     code = _run_command(arguments or ["--help"])
     if (error := _flush_stdout()) is not None:
