@@ -26,6 +26,7 @@ from unittest import mock
 
 import pytest
 from event_loop_scope import new_event_loop
+from model_server import ModelServer
 from source_tree import find_tests
 from store_rig import make_empty_database
 
@@ -245,6 +246,25 @@ class TestReadme:
 
         assert [] == [line for line in picture.splitlines() if line and line not in printed]
         assert 80 >= max(map(len, picture.splitlines()))
+
+    def test_its_loop_asks_a_model(self, folder: Path) -> None:
+        """`ask.py` runs as it stands, against a server that implements Chat Completions."""
+        pytest.importorskip("openai")
+        (program,) = [one.text for one in blocks_of(ROOT / "README.md") if one.file == "ask.py"]
+        (folder / "ask.py").write_text(program, encoding="utf-8")
+        asked = {"calls": [("price", {"item": "rope", "count": 3})]}
+        with ModelServer([asked, {"text": "Three ropes cost 21."}]) as server:
+            env = {
+                **os.environ,
+                "OPENAI_BASE_URL": f"{server.url}/v1",
+                "OPENAI_API_KEY": "none",
+                "PYTHONPATH": str(ROOT),
+            }
+            done = subprocess.run([sys.executable, "ask.py"], env=env, capture_output=True, text=True, timeout=60)
+
+            assert ("Three ropes cost 21.\n", "") == (done.stdout, done.stderr)
+            assert ["price"] == [tool["function"]["name"] for tool in server.requests[0]["tools"]]
+            assert "21.0" == server.requests[1]["messages"][-1]["content"]
 
     def test_its_links_lead_somewhere(self) -> None:
         """Each relative link names a file of the project."""
