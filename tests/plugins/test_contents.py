@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -213,6 +214,37 @@ def load(table):
             source.kind, source.distribution, registry.get_tool("hello").metadata.owned_by
         )  # fmt: skip
         assert "no loaded plugin brings kind 'other'; known are: acme" in str(reports[3])
+
+    def test_has_no_rights(self, site: Site, registry: ToolRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What a plugin does while it loads a table it does in its own name, also as its tools are read."""
+        monkeypatch.setitem(sys.modules, "host_of_source", SimpleNamespace(registry=registry))
+        body = """
+from host_of_source import registry
+from praval_tools import NotOwnerError
+def try_to_grant():
+    try:
+        registry.assign_tool_to_agent("add", "acme")
+    except NotOwnerError as error:
+        log.append(str(error).split(" may not ")[0])
+@hookimpl
+def praval_tools_sources():
+    return {"acme": load}
+def load(table):
+    try_to_grant()
+    def made() -> str:
+        "Made."
+        return ""
+    return read(Tool.from_function(made, "made"))
+def read(tool):
+    try_to_grant()
+    yield tool
+    try_to_grant()
+"""
+        site.install("acme", HEAD + body)
+        load_plugins(registry, config={"sources": [{"kind": "acme"}]})
+
+        assert ["'plugin:acme'"] * 3 == log()
+        assert "made" in names(registry)
 
     def test_loaded_again(self, site: Site, registry: ToolRegistry) -> None:
         """The tools of a table take the place of those that it gave before."""
