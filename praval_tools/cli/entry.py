@@ -24,7 +24,7 @@ from praval_tools.cli.common import (
     sanitize_text,
     traceback_option,
 )
-from praval_tools.errors import ToolError, UnknownToolError
+from praval_tools.errors import ToolError
 from praval_tools.lazy_import import load
 from praval_tools.names import has_type, to_plain_text
 from praval_tools.plugins.discovery import AppFolder, find_plugins, read_allow_list
@@ -193,7 +193,8 @@ def _describe_error(error: BaseException) -> tuple[str, int]:
     with activate_tool_frame("praval-tools"):  # its class may be that of a tool, an app or a plugin
         if not has_type(error, (CommandError, ToolError)):
             return f"{type(error).__name__}: {error} (for the full traceback add --traceback)", EXIT_PROBLEM
-        default = EXIT_USAGE if has_type(error, UnknownToolError) else EXIT_PROBLEM
+        is_unknown = to_plain_text(getattr(error, "code", "")).startswith("unknown-")
+        default = EXIT_USAGE if is_unknown else EXIT_PROBLEM
         return to_plain_text(error), getattr(error, "exit_code", default)
 
 

@@ -12,7 +12,7 @@ from praval_tools.cli.change_command import ChangeResult, change_command, make_r
 from praval_tools.cli.common import JsonObject, UsageError
 from praval_tools.cli.journal_option import open_selected_registry
 from praval_tools.cli.listings import warn_if_undeclared
-from praval_tools.cli.output import build_grid, print_json, print_message, print_result, to_cell
+from praval_tools.cli.output import build_grid, print_json, print_message, print_note, print_result, to_cell
 from praval_tools.cli.times import format_time
 from praval_tools.names import suggest_names
 
@@ -34,6 +34,8 @@ def grants_command(ctx: click.Context, *, agent: str | None, tool: str | None, a
     grants = registry.grants(agent=agent, tool=tool)
     if agent is not None:
         warn_if_undeclared(registry, agent)
+    if tool is not None and tool not in registry.state.tools:
+        print_note(f"no tool {tool!r} is registered.{suggest_names(tool, registry.state.tools)}")
     if not grants:
         note_missing_app(ctx)
     if as_json:

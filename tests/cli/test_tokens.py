@@ -68,7 +68,7 @@ class TestTokens:
         assert 0 == run("tokens", "revoke", token["id"])[0]
         assert [] == json.loads(run("tokens", "list", "--json")[1])
         code, out, error = run("tokens", "revoke", token["id"])
-        assert (1, "") == (code, out) and "There is no token" in error
+        assert (2, "") == (code, out) and "There is no token" in error
 
     @pytest.mark.parametrize("when", ["soon", "2020-01-01"])
     def test_need_an_expiry_that_can_be(self, run: Run, when: str) -> None:
