@@ -33,7 +33,7 @@ def read_rows(file: Path) -> dict[str, list[object]]:
     """Return all rows of all tables of a journal."""
     with closing(sqlite3.connect(file)) as connection:
         tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        return {name: connection.execute(f'SELECT * FROM "{name}"').fetchall() for name in tables}  # noqa: S608
+        return {name: connection.execute(f'SELECT * FROM "{name}"').fetchall() for name in tables}
 
 
 @pytest.fixture
