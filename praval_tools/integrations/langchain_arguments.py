@@ -27,6 +27,14 @@ from praval_tools.schema.type_hints import NOTHING, Hint, Secret, unwrap_hint
 
 T = TypeVar("T")
 
+_SETTINGS_OF_THE_WHOLE: Final = frozenset(
+    (
+        "title", "extra", "frozen", "populate_by_name", "validate_by_name", "validate_by_alias", "from_attributes",
+        "arbitrary_types_allowed", "protected_namespaces", "json_schema_extra", "use_attribute_docstrings",
+        "defer_build", "hide_input_in_errors", "validation_error_cause", "regex_engine",
+    )
+)  # fmt: skip
+"""Settings of a class that change nothing in how its fields are read."""
 _NEVER_FILLED_IN: Final = frozenset(("args", "kwargs"))
 """Fields whose defaults LangChain does not pass on: it takes them for those of `*args` and `**kwargs`."""
 
@@ -118,22 +126,23 @@ def _read_arguments(tool: BaseTool, function: Callable[..., object], hints: Mapp
         if field.makes_default
     ]
     own_defaults = _read_own_defaults(tool, function, hints, shown, unpassed)
-    defaults = {**own_defaults, **{name: field.default for name, field in fields.items()}}
+    filled_in = {name: field.default for name, field in fields.items() if name not in _NEVER_FILLED_IN}
+    defaults = {**own_defaults, **filled_in}
     secret = _list_secret(tool, function, hints, fields, shown)
     if not (_is_model(tool.args_schema) and _has_classes(schema, fields)):
         names = (*defaults, *sorted(secret))
-        return ToolArguments(schema, _declare(dict.fromkeys(names, object), secret, defaults), tool, problems)
+        return ToolArguments(schema, _declare(function, dict.fromkeys(names, object), secret, defaults), tool, problems)
     problems += [
         f"the class of its arguments lacks the function's parameter {name!r}, so nobody can judge its default: "
         f"add a field to the class"
         for name in sorted(own_defaults.keys() - fields.keys())
     ]
     problems += [
-        f"the validator {name!r} of the class of its arguments stands before classes in its fields are read, which "
-        f"the registry has read by then: give it mode='after'"
-        for name in _list_early_validators(tool.args_schema, fields)
+        f"{subject} of the class of its arguments changes what is read, and beside classes in its fields the registry "
+        f"has read them by then: {fix}"
+        for subject, fix in _list_changes_of_reading(tool.args_schema)
     ]
-    declaration = _declare({name: field.hint for name, field in fields.items()}, secret, defaults)
+    declaration = _declare(function, {name: field.hint for name, field in fields.items()}, secret, defaults)
     return ToolArguments(None, declaration, _pass_arguments_on(tool, tool.args_schema), problems)
 
 
@@ -215,17 +224,18 @@ def _has_classes(schema: WireObject, fields: Mapping[str, _ArgumentField]) -> bo
     return any("properties" in part for part in iter_schemas(schema) if part is not schema)
 
 
-def _list_early_validators(schema: type[BaseModel], fields: Mapping[str, _ArgumentField]) -> list[str]:
-    """Return the validators of the class that await what a model gives, and would get objects of classes."""
+def _list_changes_of_reading(schema: type[BaseModel]) -> Iterator[tuple[str, str]]:
+    """Yield what makes a class read its fields in another way than their hints say, each with its fix."""
     decorators = schema.__pydantic_decorators__
-    names = [name for name, item in decorators.model_validators.items() if item.info.mode != "after"]
-    with_classes = {"*", *(name for name, field in fields.items() if list_field_names(field.hint))}
-    names += [
-        name
-        for name, item in decorators.field_validators.items()
-        if item.info.mode != "after" and with_classes.intersection(item.info.fields)
-    ]
-    return names
+    modes: dict[str, str] = {name: item.info.mode for name, item in decorators.model_validators.items()}
+    modes |= {name: item.info.mode for name, item in decorators.field_validators.items()}
+    yield from ((f"the validator {name!r}", "give it mode='after'") for name, mode in modes.items() if mode != "after")
+    for name, value in schema.model_config.items():
+        if value and name not in _SETTINGS_OF_THE_WHOLE:
+            yield f"the setting {name!r}", "take it out, or give it to the classes in the fields"
+    for name, info in schema.model_fields.items():
+        if info.validate_default:
+            yield f"validate_default of the field {name!r}", "give it a default that is valid"
 
 
 class ClosedArgument(RootModel[T]):
@@ -266,7 +276,7 @@ def _read_own_defaults(
         item.name: item.default
         for item in parameters
         if item.default is not item.empty
-        and item.name not in unpassed
+        and (item.name not in unpassed or item.default is not None)
         and (item.name in shown or item.name not in bound)
         and RunnableConfig not in typing.get_args(hints.get(item.name))
     }
@@ -282,16 +292,21 @@ def _list_secret(
         is_same = name in fields and unwrap_hint(hint) == unwrap_hint(fields[name].hint)
         if contains_secret_mark(hint, looks_into_classes=not is_same):
             names.add(name)
-    if isinstance(tool, SingleInputTool) and next(iter(inspect.signature(function).parameters), None) in names:
+    parameters = inspect.signature(function).parameters
+    if isinstance(tool, SingleInputTool) and next(iter(parameters), None) in names:
         names |= shown
+    if any(item.kind is item.VAR_KEYWORD and item.name in names for item in parameters.values()):
+        names |= shown - parameters.keys()
     if _is_model(tool.args_schema):
         marks = read_model_marks(tool.args_schema)
         names |= fields.keys() if marks.is_whole else fields.keys() & marks.outer_names
     return names
 
 
-def _declare(hints: Mapping[str, Hint], secret: Set[str], defaults: Mapping[str, object]) -> FunctionType:
-    """Return a function with these parameters, whatever their names are."""
+def _declare(
+    function: Callable[..., object], hints: Mapping[str, Hint], secret: Set[str], defaults: Mapping[str, object]
+) -> FunctionType:  # fmt: skip
+    """Return a function with these parameters, whatever their names are, that stands where *function* does."""
 
     def take_arguments() -> object:
         return None
@@ -306,7 +321,11 @@ def _declare(hints: Mapping[str, Hint], secret: Set[str], defaults: Mapping[str,
         annotations[name] = Annotated[hint, Secret] if name in secret else hint
         if default is not NOTHING:
             used_defaults[name] = default
-    code = take_arguments.__code__.replace(co_varnames=names, co_nlocals=len(names), co_kwonlyargcount=len(names))
+    site = getattr(_unwrap_partials(function)[0], "__code__", take_arguments.__code__)
+    code = take_arguments.__code__.replace(
+        co_varnames=names, co_nlocals=len(names), co_kwonlyargcount=len(names), co_filename=site.co_filename,
+        co_firstlineno=site.co_firstlineno,
+    )  # fmt: skip
     declaration = FunctionType(code, globals(), "take_arguments")
     declaration.__annotations__ = {**annotations, "return": Hint}  # which is any value
     declaration.__kwdefaults__ = used_defaults

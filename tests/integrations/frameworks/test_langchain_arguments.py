@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
 
@@ -13,10 +13,20 @@ import pytest
 pytest.importorskip("langchain")
 
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import BaseTool, StructuredTool, Tool, ToolException
-from pydantic import AliasChoices, AliasPath, BaseModel, Field, create_model, field_validator, model_validator
+from langchain_core.tools import BaseTool, StructuredTool, ToolException
+from langchain_rig import WORDS, judge, record, registry  # noqa: F401
+from pydantic import (
+    AliasChoices,
+    AliasPath,
+    BaseModel,
+    Field,
+    SecretStr,
+    create_model,
+    field_validator,
+    model_validator,
+)
 
-from praval_tools import Allow, Secret, ToolCall, ToolDefinitionError, ToolRegistry
+from praval_tools import Secret, ToolCall, ToolDefinitionError, ToolRegistry
 from praval_tools.integrations.langchain import import_tools
 
 PAYMENT = {
@@ -24,7 +34,6 @@ PAYMENT = {
     "properties": {"to": {"type": "string"}, "amount": {"type": "integer"}, "words": {"type": "string"}},
     "required": ["to"],
 }
-WORDS = "seven-green-bottles"
 
 
 def pay(to: str, amount: int = 10, words: str = "") -> str:
@@ -35,36 +44,6 @@ def pay(to: str, amount: int = 10, words: str = "") -> str:
 async def pay_later(to: str, amount: int = 1000, words: Annotated[str, Secret()] = WORDS) -> str:
     """Pay later."""
     return f"{amount} to {to} by {words}"
-
-
-@pytest.fixture
-def registry() -> Iterator[ToolRegistry]:
-    """A registry with a journal, in which approvers say yes."""
-    with ToolRegistry(journal="memory") as registry:
-        registry.set_approval_handler(lambda request: Allow())
-        yield registry
-
-
-def judge(registry: ToolRegistry, tool: BaseTool, **arguments: Any) -> tuple[dict[str, Any], Any]:
-    """Return what the approver of a call and a policy are shown, both the same, and what it gives."""
-    shown, seen = list[dict[str, Any]](), list[dict[str, Any]]()
-    import_tools(registry, [tool], owned_by="bob")
-    registry.configure(tool.name, requires_approval=True)
-    registry.add_policy(lambda agent, tool, arguments: seen.append(dict(arguments)))
-    registry.set_approval_handler(lambda request: shown.append(dict(request.arguments)) or Allow())
-    result = asyncio.run(registry.aexecute(ToolCall("1", tool.name, arguments, "bob")))
-    (arguments_shown,) = shown
-    assert seen and [arguments_shown] * len(seen) == seen
-    return arguments_shown, result.result
-
-
-def record(registry: ToolRegistry, tool: BaseTool, **arguments: Any) -> str:
-    """Return what is recorded of a call."""
-    import_tools(registry, [tool], owned_by="bob")
-    with registry.run("1") as run:
-        asyncio.run(registry.aexecute(ToolCall("1", tool.name, arguments, "bob")))
-        (recorded,) = run.calls
-    return f"{recorded.arguments} {recorded.result}"
 
 
 class TestToolsOfTwoFunctions:
@@ -333,7 +312,7 @@ class TestReadValues:
             (model_validator, "wrap", True),
             (partial(field_validator, "doubled"), "before", True),
             (partial(field_validator, "*"), "plain", True),
-            (partial(field_validator, "times"), "before", False),
+            (partial(field_validator, "times"), "before", True),
             (partial(field_validator, "*"), "after", False),
             (model_validator, "after", False),
         ],
@@ -362,6 +341,51 @@ class TestReadValues:
                 import_tools(registry, [tool])
         else:
             assert 6 == judge(registry, tool, doubled={"amount": 3})[1]
+
+    @pytest.mark.parametrize(
+        ("config", "field", "said"),
+        [
+            ({"alias_generator": str.upper}, Field(1, alias="times"), "'alias_generator'"),
+            ({"str_strip_whitespace": True}, 1, "'str_strip_whitespace'"),
+            ({"validate_default": True}, 1, "'validate_default'"),
+            ({"strict": True}, 1, "'strict'"),
+            ({}, Field(1, validate_default=True), "validate_default of the field 'times'"),
+            ({"extra": "allow", "frozen": True, "populate_by_name": True, "strict": False}, 1, None),
+        ],
+    )
+    def test_reach_no_class_that_reads_in_another_way(
+        self, registry: ToolRegistry, config: Any, field: Any, said: str | None
+    ) -> None:
+        """
+        Broken promise: bounds see what the tool gets. With a generator of aliases it got its default instead.
+
+        Settings of the class around would have to hold for what the registry has read by then.
+        """
+        arguments = create_model("Arguments", __config__=config, doubled=(Doubled, ...), times=(int, field))
+        tool = StructuredTool.from_function(
+            lambda doubled, times: doubled.amount * times, name="double", description="D.", args_schema=arguments
+        )
+
+        if said is None:
+            assert 18 == judge(registry, tool, doubled={"amount": 3}, times=3)[1]
+        else:
+            with pytest.raises(ToolDefinitionError, match=said):
+                import_tools(registry, [tool])
+
+    def test_whose_hints_do_not_work_are_found(self, registry: ToolRegistry) -> None:
+        """The error says where the program's function stands."""
+
+        class Arguments(BaseModel):
+            doubled: Doubled
+            words: SecretStr
+
+        def double(doubled: Doubled, words: SecretStr) -> int:
+            return doubled.amount
+
+        tool = StructuredTool.from_function(double, description="Double.", args_schema=Arguments)
+
+        with pytest.raises(ToolDefinitionError, match="/test_langchain_arguments.py:"):
+            import_tools(registry, [tool])
 
     def test_of_classes_that_take_other_members_are_recorded(self, registry: ToolRegistry) -> None:
         """What such a class marks is hidden, and nothing else."""
@@ -392,75 +416,4 @@ class TestPydantic1:
         tool = StructuredTool.from_function(lambda **given: "", name="pay", description="P.", args_schema=arguments)
 
         with pytest.raises(ToolDefinitionError, match="Pydantic 2"):
-            import_tools(registry, [tool])
-
-
-class Shout:
-    """An object that can be called."""
-
-    def __call__(self, text: str, times: int = 2) -> str:
-        return text.upper() * times
-
-
-def shout(text: str, times: int = 1) -> str:
-    """Shout."""
-    return text.upper() * times
-
-
-TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
-
-
-class TestFunctionsOfOtherKinds:
-    def test_that_take_any_argument(self, registry: ToolRegistry) -> None:
-        """Broken promise: a tool of LangChain works as it does there. Each call failed for LangChain's own default."""
-
-        def shout_all(text: str, *args: str, **kwargs: str) -> str:
-            """Shout all."""
-            return " ".join((text, *args)).upper()
-
-        tool = StructuredTool.from_function(shout_all)
-
-        assert tool.run({"text": "a"}) == judge(registry, tool, text="a")[1] == "A"
-
-    def test_of_one_input(self, registry: ToolRegistry) -> None:
-        """Broken promise: a `Tool` without a class of arguments was always refused, for LangChain's own `config`."""
-        tool = Tool(name="shout", description="Shout.", func=shout)
-
-        assert ({"tool_input": "a", "times": 1}, "A") == judge(registry, tool, tool_input="a")
-
-    def test_of_one_input_that_is_marked(self, registry: ToolRegistry) -> None:
-        """What the function marks is hidden, whatever LangChain calls it."""
-
-        def log_in(words: Annotated[str, Secret()]) -> str:
-            return words
-
-        assert "bottles" not in record(registry, Tool(name="log_in", description="L.", func=log_in), tool_input=WORDS)
-
-    @pytest.mark.parametrize("function", [partial(shout, times=2), Shout()])
-    def test_are_taken(self, registry: ToolRegistry, function: Any) -> None:
-        """Broken promise: what is wrong with a tool is a `ToolDefinitionError`; partials and objects work."""
-        tool = StructuredTool.from_function(function, name="shout", description="Shout.", args_schema=TEXT)
-
-        assert "AA" == judge(registry, tool, text="a")[1]
-
-    def test_show_what_they_bind_where_a_model_may_give_it(self, registry: ToolRegistry) -> None:
-        """A default is shown to who judges; what a model cannot give stays the function's own."""
-        schema = {**TEXT, "properties": {"text": {"type": "string"}, "times": {"type": "integer"}}}
-        tools = [
-            StructuredTool.from_function(partial(shout, times=2), name=name, description="S.", args_schema=arguments)
-            for name, arguments in (("open", schema), ("closed", TEXT))
-        ]
-
-        assert {"text": "a", "times": 2} == judge(registry, tools[0], text="a")[0]
-        assert {"text": "a"} == judge(registry, tools[1], text="a")[0]
-
-    def test_whose_hints_do_not_resolve(self, registry: ToolRegistry) -> None:
-        """Nobody could say what such a hint marks."""
-
-        def late(text: NotThere) -> str:  # type: ignore[name-defined]  # noqa: F821
-            return text
-
-        tool = StructuredTool.from_function(late, name="late", description="Late.", args_schema=TEXT)
-
-        with pytest.raises(ToolDefinitionError, match="'NotThere' is not defined"):
             import_tools(registry, [tool])
