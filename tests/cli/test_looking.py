@@ -1,6 +1,6 @@
 """Commands that only look write nothing into the journal of an app."""
 
-# Tests of: app_option, listings, audit, report/command
+# Tests of: app_option, listings, audit
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What lies in the working directory is no plugin, however the command line is started."""
+"""Plugins are looked for where they are installed, never in the working directory."""
 
-# Tests of: cli/__init__, app_option, plugins/discovery
+# Tests of: entry, app_option, plugins/discovery
 
 from __future__ import annotations
 

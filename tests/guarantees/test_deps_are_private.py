@@ -1,6 +1,6 @@
 """Dependencies that a tool is given reach the tool, and nothing else."""
 
-# Tests of: tools/context, runs/call_writer, integrations/opentelemetry/attributes
+# Tests of: tools/context, runs/call_writer, integrations/attributes
 
 from __future__ import annotations
 

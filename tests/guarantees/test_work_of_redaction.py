@@ -1,6 +1,6 @@
 """Hiding secrets costs work in proportion to what is searched."""
 
-# Tests of: journal/redaction/redactor
+# Tests of: journal/redactor
 
 from __future__ import annotations
 
