@@ -96,7 +96,7 @@ def to_plain_text(value: object) -> str:
         return value
     if has_type(value, str):
         return str.__str__(value)
-    with _object_context[0]():
+    with enter_object_context():
         return str.__str__(str(value))
 
 
@@ -321,6 +321,11 @@ def make_texts_inside(context: Callable[[], AbstractContextManager[object]]) -> 
     _object_context[0] = context
 
 
+def enter_object_context() -> AbstractContextManager[object]:
+    """Return a context for reading an object, whose class may have code of its own, in which that has no rights."""
+    return _object_context[0]()
+
+
 _object_context: Final[list[Callable[[], AbstractContextManager[object]]]] = [nullcontext]
 
 
@@ -333,7 +338,7 @@ def shorten_repr(value: object, limit: int = 80) -> str:
         elif plain is None or type(plain) in _PLAIN_SCALARS:
             text = _short_repr.repr(plain)
         else:
-            with _object_context[0]():
+            with enter_object_context():
                 text = to_plain_text(_short_repr.repr(plain))
     except KeyboardInterrupt:
         raise

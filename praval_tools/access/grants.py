@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta, timezone
-from typing import cast
+from datetime import datetime, timedelta
 
 import msgspec
 from attrs import evolve
@@ -32,9 +31,10 @@ from praval_tools.access.state import (
     find_pending_grants_ended_by,
     get_tool_origin,
 )
-from praval_tools.errors import GrantError, NotOwnerError, UnknownGrantError
+from praval_tools.errors import GrantError, NotOwnerError, ToolUsageError, UnknownGrantError
 from praval_tools.names import OPERATOR, format_count, has_type, shorten_repr, to_plain_text
 from praval_tools.schema.json_input import MalformedArgumentsError
+from praval_tools.values.plain_times import to_plain_time
 
 
 class GrantRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,20 +58,11 @@ class GrantRequest(msgspec.Struct, frozen=True, kw_only=True):
         plain = {
             "key": None if self.key is None else to_plain_text(self.key),
             "reason": to_plain_text(self.reason),
-            "expires": _to_plain_expiry(self.expires),
+            "expires": to_plain_time(self.expires),
             "where": _to_plain_bounds(self.where),
         }
         for name, value in plain.items():
             msgspec.structs.force_setattr(self, name, value)
-
-
-def _to_plain_expiry(expires: datetime | timedelta | None) -> datetime | timedelta | None:
-    """Return the same moment or time span as a plain one; a time zone as its offset at that moment."""
-    if has_type(expires, timedelta):
-        return timedelta.__add__(timedelta(), expires)
-    if has_type(expires, datetime) and not (type(expires) is datetime and type(expires.tzinfo) is timezone):
-        return datetime.fromisoformat(datetime.isoformat(expires))
-    return expires
 
 
 def _to_plain_bounds(where: Mapping[str, object] | None) -> Mapping[str, object] | None:
@@ -373,8 +364,16 @@ def _may_revoke(state: AccessState, record: GrantRecord, actor: str) -> bool:
 
 
 def get_grant_id(grant: Grant | str) -> str:
-    """Return the id of a grant that is given as object or by its id."""
-    return to_plain_text(grant if has_type(grant, str) else cast("Grant", grant).id)
+    """
+    Return the id of a grant that is given as object or by its id.
+
+    Raises:
+        ToolUsageError: It is neither.
+    """
+    grant_id = grant if has_type(grant, str) else getattr(grant, "id", None)
+    if not has_type(grant_id, str):
+        raise ToolUsageError(f"{shorten_repr(grant)} is neither a grant nor the id of one.")
+    return to_plain_text(grant_id)
 
 
 def list_grants(state: AccessState, filters: Mapping[str, str], now: datetime | None) -> list[Grant]:

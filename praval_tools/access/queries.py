@@ -9,8 +9,8 @@ from typing import Any, Final, Protocol
 from praval_tools.access.records import AccessRecord, Principal
 from praval_tools.access.rules import AccessResolution, list_live_lineage, resolve_access
 from praval_tools.access.state import AccessState, sort_by_registration
-from praval_tools.errors import UnknownToolError
-from praval_tools.names import find_similar_names, is_valid_agent_name
+from praval_tools.errors import ToolUsageError, UnknownToolError
+from praval_tools.names import find_similar_names, has_type, is_valid_agent_name, shorten_repr
 from praval_tools.tools.tool import AnyTool
 
 _MAX_SIMILAR_TOOLS: Final = 12
@@ -49,6 +49,8 @@ def search_tools(
     smallest: Collection[str] = min(matches, key=len) if matches else state.tools
     names = [name for name in smallest if all(name in match for match in matches)]
     if name_pattern:
+        if not has_type(name_pattern, str):
+            raise ToolUsageError(f"name_pattern={shorten_repr(name_pattern)} is not a text.")
         names = [name for name in names if name_pattern.lower() in name.lower()]
     return select_tools(state, names)
 

@@ -20,6 +20,7 @@ from praval_tools.journal.storage.protocol import TokenRow, TokenStorage
 from praval_tools.journal.token_file import TokenFile
 from praval_tools.names import check_agent_name, get_agent_name, shorten_repr
 from praval_tools.tools.frames import refuse_others_than_operator
+from praval_tools.values.plain_times import to_plain_time
 
 DEFAULT_FILE: Final = "praval_tools.tokens"
 """The file in which tokens are kept where no journal keeps them, in the working directory."""
@@ -95,6 +96,7 @@ class Tokens:
         if role not in ROLES:
             raise ToolUsageError(f"A token is of one of the roles {', '.join(ROLES)}, not {role!r}.", "token-role")
         name, now = check_agent_name(get_agent_name(agent)), self._clock.now()
+        expires = to_plain_time(expires)
         try:
             end = now + expires if isinstance(expires, timedelta) else expires
         except OverflowError:

@@ -26,7 +26,9 @@ from praval_tools.names import (
     check_agent_name,
     check_tool_name,
     get_agent_name,
+    has_type,
     shorten_repr,
+    to_plain_text,
 )
 from praval_tools.registry.access_changes import warn_unknown_tool
 from praval_tools.registry.agent_function import AgentFunction
@@ -399,6 +401,6 @@ def _check_function(agent: str, function: object) -> None:
 
 
 def _check_category(category: object) -> str:
-    if not isinstance(category, str) or not category.strip():
-        raise TypeError(f"A category is a text, got {category!r}.")
-    return category
+    if not has_type(category, str) or not (plain := to_plain_text(category)).strip():
+        raise TypeError(f"A category is a text, got {shorten_repr(category)}.")
+    return plain

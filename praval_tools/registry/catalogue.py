@@ -106,8 +106,7 @@ class ToolCatalogue(ABC):
                 in place, another owner's tool only by the operator.
             TypeError: Not a Tool; or, where code of an agent or plugin registers it, one of a class of its own.
         """
-        if not has_type(tool, Tool):
-            raise TypeError(f"Expected Tool object, got {get_class_name(type(tool))}; make one with @tool or Tool(…).")
+        _require_tool(tool)
         if (declarer := get_current_actor()) != OPERATOR and (problem := find_class_problem(tool)):
             raise TypeError(f"{declarer!r} registers {problem}.")
         registered, actor = tool, resolve_actor(by, "register", tool.name)
@@ -298,7 +297,11 @@ class ToolCatalogue(ABC):
 
         Raises:
             DuplicateToolError: A name is taken by a tool from another source.
+            TypeError: One is not a Tool.
         """
+        tools = list(tools)
+        for tool in tools:
+            _require_tool(tool)
         new = {tool.name: tool if _is_from(source, tool) else _with_source(source, tool) for tool in tools}
         with self._access_store.change():
             old = [tool.name for tool in self.list_all_tools() if _is_from(source, tool)]
@@ -430,6 +433,11 @@ def _refuse_mcp_tool(tool: AnyTool) -> None:
     if tool.metadata.source is not None and tool.metadata.source.kind == "mcp":
         text = f"Tool {tool.name!r} is that of an MCP server, which one registry watches"
         raise ToolUsageError(f"{text}: call register_mcp of the registry that is to have it.")
+
+
+def _require_tool(tool: object) -> None:
+    if not has_type(tool, Tool):
+        raise TypeError(f"Expected Tool object, got {get_class_name(type(tool))}; make one with @tool or Tool(…).")
 
 
 def _is_from(source: str, tool: AnyTool) -> bool:

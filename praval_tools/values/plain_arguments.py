@@ -2,40 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, MappingView
 from enum import Enum
 from functools import partial
-from types import GeneratorType
-from typing import Final, cast
+from types import MappingProxyType
+from typing import Final, TypeVar, cast
 
-from praval_tools.names import to_plain_scalar
+from praval_tools.names import enter_object_context, to_plain_scalar
 from praval_tools.values.builtin_iteration import iterate_items_without_overrides, iterate_without_overrides
+from praval_tools.values.plain_times import to_plain_time
+
+T = TypeVar("T")
 
 _MAX_DEPTH: Final = 4
-_COLLECTIONS: Final = (list, tuple, set, frozenset)
+_COLLECTIONS: Final = (list, tuple, set, frozenset, deque)
+
+_IMMUTABLE_TYPE: Final = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE, which no class has that is written in Python
+_ITERABLE_MODULES: Final = frozenset(("builtins", "collections", "_collections", "itertools"))
+_get_type_flags: Final[Callable[[type], int]] = type.__dict__["__flags__"].__get__
 
 
 def to_plain_argument(value: object, depth: int = _MAX_DEPTH) -> object:
     """
-    Return a text or number, or a list, tuple, set or subclass of dict, as a plain one, down to *depth* levels.
+    Return a text, number, moment or time span, or a built-in container, as a plain one, down to *depth* levels.
 
-    All else stays as it is: plain dicts, records and members of an enumeration that have a name, and other objects.
-    Items of a generator are made plain as they are read.
+    Those that are plain come back as they are. Of a plain dict, only the keys are made plain: its members may be
+    values of the program. Items of a generator or built-in iterator are made plain as they are read, and a view of a
+    dict becomes a list. All else stays as it is: records and members of an enumeration that have a name, and objects
+    of other classes.
     """
     kind = type(value)
-    if kind is str or value is None or depth == 0 or _has_name(kind):
+    if kind is str or kind is int or kind is bool or value is None or depth == 0 or _has_name(kind):
         return value
-    if kind is GeneratorType:
-        return map(partial(to_plain_argument, depth=depth - 1), cast("Iterator[object]", value))
     if issubclass(kind, dict):
-        return value if kind is dict else _to_plain_dict(cast("dict[object, object]", value), depth - 1)
+        return _to_plain_dict(cast("dict[object, object]", value), depth - 1)
     base = next((base for base in _COLLECTIONS if issubclass(kind, base)), None)
-    if base is None:
-        return to_plain_scalar(value)
-    items = list(iterate_without_overrides(cast("list[object]", value)))
-    plain = [to_plain_argument(item, depth - 1) for item in items]
-    is_plain = kind is base and all(new is old for new, old in zip(plain, items, strict=True))
-    return value if is_plain else base(plain)
+    if base is not None:
+        items = list(iterate_without_overrides(cast("list[object]", value)))
+        plain = [to_plain_argument(item, depth - 1) for item in items]
+        is_plain = kind is base and _are_same(plain, items)
+        return value if is_plain else _build_container(base, plain)
+    if _get_type_flags(kind) & _IMMUTABLE_TYPE and kind.__module__ in _ITERABLE_MODULES:
+        return _to_plain_iterable(value, depth)
+    return to_plain_time(to_plain_scalar(value))
 
 
 def _has_name(kind: type) -> bool:
@@ -47,5 +57,31 @@ def _has_name(kind: type) -> bool:
 
 
 def _to_plain_dict(value: dict[object, object], depth: int) -> dict[object, object]:
-    items = iterate_items_without_overrides(value)
-    return {to_plain_scalar(key): to_plain_argument(item, depth) for key, item in items}
+    items = list(iterate_items_without_overrides(value))
+    keys = [to_plain_argument(key, depth) for key, _ in items]
+    is_plain_dict = type(value) is dict
+    if is_plain_dict and _are_same(keys, (key for key, _ in items)):
+        return value
+    members = [item if is_plain_dict else to_plain_argument(item, depth) for _, item in items]
+    return _build_container(dict, zip(keys, members, strict=True))
+
+
+def _to_plain_iterable(value: object, depth: int) -> object:
+    """Return an object of a built-in type that is no container so that it gives plain items, if it gives any."""
+    if type(value) is MappingProxyType:
+        return to_plain_argument(_build_container(dict, value), depth)
+    if issubclass(type(value), MappingView):
+        return to_plain_argument(_build_container(list, cast("Iterable[object]", value)), depth)
+    if issubclass(type(value), Iterator):
+        return map(partial(to_plain_argument, depth=depth - 1), cast("Iterator[object]", value))
+    return value
+
+
+def _build_container(kind: Callable[..., T], items: object) -> T:
+    """Return a container of *items*, which may be hashed, compared and read by code of their own: without rights."""
+    with enter_object_context():
+        return kind(items)
+
+
+def _are_same(new: Iterable[object], old: Iterable[object]) -> bool:
+    return all(one is other for one, other in zip(new, old, strict=True))

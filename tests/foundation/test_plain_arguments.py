@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, defaultdict
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterator
 from decimal import Decimal
 from enum import IntEnum, StrEnum
+from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pytest
@@ -70,20 +72,24 @@ class Point(NamedTuple):
         (Items([Text("a"), [Text("b")]]), ["a", ["b"]]), (type("Set", (set,), {})({"a"}), {"a"}), (Point(1), (1,)),
         (Members({Text("a"): Text("b")}), {"a": "b"}), (OrderedDict(a=Text("b")), {"a": "b"}), (Counter("a"), {"a": 1}),
         (defaultdict(list, a=[Text("b")]), {"a": ["b"]}), ((Text("a"), None), ("a", None)),
+        ({Text("a"): 1}, {"a": 1}), (deque([Text("a")]), deque(["a"])), ({(Text("a"),): 1}, {("a",): 1}),
+        ({Text("a"): 1}.keys(), ["a"]), ({1: Text("a")}.values(), ["a"]), (MappingProxyType({Text("a"): 1}), {"a": 1}),
+        (OrderedDict({Text("a"): 1}).items(), [("a", 1)]),
     ],
 )  # fmt: skip
 def test_what_is_made_plain(value: Any, plain: object) -> None:
     """By what it holds, whatever its class says of that; texts inside, too."""
     made = to_plain_argument(value)
     assert (made, type(made)) == (plain, type(plain))
-    if isinstance(made, list | tuple):
+    if isinstance(made, list | tuple | dict | deque):
         assert "Text" not in str(list(map(type, made)))
 
 
 @pytest.mark.parametrize(
     "value",
-    ["a", 3, None, True, ["a"], ("a", 1), {"a": Text("b")}, Worker("ann"), Rank.first, Path("a"), Decimal(1), object()],
-)
+    ["a", 3, None, True, ["a"], ("a", 1), {"a": Text("b")}, Worker("ann"), Rank.first, Path("a"), Decimal(1), object(),
+     deque("a"), range(3), {("a",): 1}, memoryview(b"a"), len, str, {"a"}],
+)  # fmt: skip
 def test_what_stays(value: object) -> None:
     """What is plain, and has a name, and any other object."""
     assert value is to_plain_argument(value)
@@ -101,6 +107,19 @@ def test_a_generator_gives_plain_items_as_they_come() -> None:
     made: Any = to_plain_argument(give())
     assert [] == asked
     assert [str, str] == list(map(type, made))
+
+
+@pytest.mark.parametrize("make", [iter, reversed, enumerate, chain, lambda items: filter(None, items)])
+def test_built_in_iterators_give_plain_items(make: Any) -> None:
+    """Each item is made plain as it is read."""
+    made: Any = to_plain_argument(make([Text("a")]))
+    assert "Text" not in str([(type(item), [type(part) for part in item]) for item in made])
+
+
+def test_an_iterator_of_a_class_of_the_program_stays() -> None:
+    """It may have more than items."""
+    reader = type("Reader", (chain,), {})([Text("a")])
+    assert reader is to_plain_argument(reader)
 
 
 def test_lists_that_hold_themselves_end() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import cast
 from weakref import WeakValueDictionary
 
 from attrs import define, field
@@ -18,12 +17,13 @@ from praval_tools.compat.praval.conversion import (
     get_registration,
     make_fallback_name,
     to_agent_name,
+    to_plain_value,
     to_registry_name,
     to_registry_tool,
 )
 from praval_tools.compat.praval.model import Tool, make_tool_error
 from praval_tools.errors import DuplicateToolError, ToolError
-from praval_tools.names import OPERATOR, to_plain_scalar
+from praval_tools.names import OPERATOR
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.tools.tool import AnyTool
 
@@ -65,7 +65,7 @@ class PravalCatalogue:
         return self._find_tool(name, lambda candidate: tools[candidate].tool if candidate in tools else None)
 
     def _find_tool(self, name: str, get_tool: Callable[[str], AnyTool | None]) -> AnyTool | None:
-        name = cast(str, to_plain_scalar(name))
+        name = to_plain_value(name)
         for candidate in (to_registry_name(name), make_fallback_name(name)):
             tool = get_tool(candidate)
             if tool is not None and get_praval_name(tool) == name:

@@ -12,6 +12,7 @@ from praval_tools.compat.praval.conversion import (
     get_registration,
     refresh_praval_tool,
     to_agent_name,
+    to_plain_value,
     to_praval_tool,
 )
 from praval_tools.compat.praval.model import Tool, make_tool_error
@@ -132,8 +133,11 @@ class ToolRegistry:
         tool = self._catalogue.find_tool(tool_name)
         if tool is None:
             return False
-        self._catalogue.agents[agent_name] = None
-        return self.registry.assign_tool_to_agent(tool, to_agent_name(agent_name), reason=ASSIGNED_REASON)
+        name = to_plain_value(agent_name)
+        is_assigned = self.registry.assign_tool_to_agent(tool, to_agent_name(name), reason=ASSIGNED_REASON)
+        if is_assigned:
+            self._catalogue.agents[name] = None
+        return is_assigned
 
     def remove_tool_from_agent(self, tool_name: str, agent_name: str) -> bool:
         """Remove a tool from an agent, and tell whether it was assigned; a shared tool stays callable, as in Praval."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, MutableMapping, ValuesView
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from praval_tools.compat.praval.catalogue import get_catalogue
-from praval_tools.compat.praval.conversion import get_praval_name, get_registration, refresh_praval_tool
+from praval_tools.compat.praval.conversion import get_praval_name, get_registration, refresh_praval_tool, to_plain_value
 from praval_tools.errors import ToolUsageError
 from praval_tools.integrations.praval.entries import Arguments, ToolEntry, build_entry_function
 from praval_tools.integrations.praval.migration import ToolMigrator, build_entry_tool
 from praval_tools.integrations.praval.person_approvals import PersonApproval, describe_shown_tool
 from praval_tools.integrations.praval.praval_modules import PravalObject, import_praval_module
-from praval_tools.names import OPERATOR, fold_name, has_type, to_plain_scalar, to_wire_name
+from praval_tools.names import OPERATOR, fold_name, has_type, to_wire_name
 from praval_tools.registry.agents import Agent, AgentTool
 from praval_tools.registry.catalogue import Collisions
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
@@ -236,13 +236,13 @@ class AgentToolEntries(MutableMapping[str, dict[str, Any]]):
     def __setitem__(self, name: str, entry: dict[str, Any]) -> None:
         if not isinstance(entry, Mapping) or not callable(entry.get("function")):
             raise ToolUsageError(f"An entry of an agent's tools has a 'function'; {name!r} got {entry!r}.")
-        name = cast(str, to_plain_scalar(name))
+        name = to_plain_value(name)
         self._tools.declare_tool(name, entry)
         self.written[name] = entry
         self.deleted.discard(name)
 
     def __delitem__(self, name: str) -> None:
-        name = cast(str, to_plain_scalar(name))
+        name = to_plain_value(name)
         if not self._tools.tool_exists(name):
             raise KeyError(name)
         self._tools.remove_tool(name)
