@@ -67,7 +67,7 @@ def _to_plain_dict(value: dict[object, object], depth: int) -> dict[object, obje
 
 
 def _to_plain_iterable(value: object, depth: int) -> object:
-    """Return an object of a built-in type that is no container so that it gives plain items, if it gives any."""
+    """Return an object of another built-in type so that it gives plain items, if it gives any."""
     if type(value) is MappingProxyType:
         return to_plain_argument(_build_container(dict, value), depth)
     if issubclass(type(value), MappingView):

@@ -1,6 +1,6 @@
 """Objects that an agent gives as names to Praval's interface are no keys there, and are compared by nobody."""
 
-# Tests of: praval/catalogue, praval/conversion, praval/tools, praval/agent_tools
+# Tests of: compat/catalogue, compat/conversion, compat/tools
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def test_times_that_are_passed_on(make: str, use: str, tmp_path: Path) -> None:
     "time", [datetime(2999, 1, 1), datetime(2999, 1, 1, tzinfo=UTC), timedelta(1), "2999-01-01", 5, None]
 )
 def test_plain_times_stay(time: object) -> None:
-    """They are the same objects, and so is what is no time."""
+    """They are the same objects, as all other values are."""
     assert time is to_plain_time(time)
 
 

@@ -1,6 +1,6 @@
 """Objects that code of an agent takes as names of an attached agent's tools are no keys there."""
 
-# Tests of: praval/agent_tools, praval/installation
+# Tests of: integrations/agent_tools, integrations/installation
 
 from __future__ import annotations
 
