@@ -51,7 +51,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "two levels too shallow": {"by_token": {KEY: 1}},
     "beside another problem": {"order": {"by_token": {KEY: 1}}, "number": "x"},
     "in another parameter": {"order": {"by_token": {KEY: 1}}, "number": {KEY: 1}},
-    "twice": {"order": '{"by_token": {"%s": 1, "%s": 2}}' % (KEY, KEY)},
+    "twice": {"order": f'{{"by_token": {{"{KEY}": 1, "{KEY}": 2}}}}'},
 }
 
 

@@ -110,7 +110,7 @@ def get_text_nodes(nodes: tuple[SecretNode, ...]) -> tuple[SecretNode, ...]:
 def list_secret_keys(
     value: Mapping[PythonValue, PythonValue], nodes: Iterable[SecretNode], known_names: Container[PythonValue] | None
 ) -> Iterable[PythonValue]:
-    """Return the keys of *value*, which any of *nodes* may describe, that are secret; those that may be misplaced, too."""
+    """Return the keys of *value*, which any of *nodes* may describe, that are secret, or may be."""
     if any(node.secret_keys for node in _iter_closures(nodes)):
         return value.keys()
     if known_names is not None and any(node.hides_unknown_keys for node in _iter_closures(nodes)):
