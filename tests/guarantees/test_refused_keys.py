@@ -1,6 +1,6 @@
 """The keys that a class marks as secret are hidden in what is recorded of arguments that do not fit."""
 
-# Tests of: journal/redaction/secret_tree, journal/redaction/redactor
+# Tests of: journal/secret_tree, journal/redactor
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 
-import engine_tools
+import failing_tools
 import pytest
 from engine_tools import OPENED, PIN
 from record_texts import read_journal
@@ -27,7 +27,7 @@ def test_are_hidden(engine: str, kind: str, errors: str, collector: Collector) -
     """Broken promise: what an exception held in a marked field was recorded; what a tool returned was hidden."""
     telemetry = collector.make_telemetry(**RECORD_ALL)
     with ToolRegistry(journal="memory", errors=errors, telemetry=telemetry) as registry:
-        registry.tool("fail", engine=engine, shared=True)(engine_tools.raise_marked)
+        registry.tool("fail", engine=engine, shared=True)(failing_tools.raise_marked)
 
         result = registry.execute(ToolCall("1", "fail", {"kind": kind}, "ann"))
         written = read_journal(registry)
@@ -43,7 +43,7 @@ def test_are_hidden(engine: str, kind: str, errors: str, collector: Collector) -
 def test_are_hidden_in_replies_of_models(engine: str) -> None:
     """A model that quotes what it was shown of an error has it hidden in its recorded reply."""
     with ToolRegistry(journal="memory") as registry:
-        registry.tool("fail", engine=engine, shared=True)(engine_tools.raise_marked)
+        registry.tool("fail", engine=engine, shared=True)(failing_tools.raise_marked)
         model = fake_model([ToolCall("c", "fail", {"kind": "argument"})], f"The pin is {PIN}.")
 
         result = ToolLoop(registry.agent("ann"), model).run("Go.")
@@ -55,8 +55,8 @@ def test_are_hidden_in_replies_of_models(engine: str) -> None:
 def test_are_hidden_where_another_process_hands_them_on() -> None:
     """A function in another process that quotes an error of a tool of this one has it hidden."""
     with ToolRegistry(journal="memory") as registry:
-        registry.tool("fail", shared=True)(engine_tools.raise_marked)
-        registry.tool("fail_too", engine="process", shared=True)(engine_tools.raise_marked_of_other)
+        registry.tool("fail", shared=True)(failing_tools.raise_marked)
+        registry.tool("fail_too", engine="process", shared=True)(failing_tools.raise_marked_of_other)
 
         result = registry.execute(ToolCall("1", "fail_too", {"name": "fail", "kind": "argument"}, "ann"))
 
@@ -73,7 +73,7 @@ def test_are_hidden_in_late_results() -> None:
         def slow() -> None:
             """Fail too late."""
             gate.wait(20)
-            engine_tools.raise_marked("argument")
+            failing_tools.raise_marked("argument")
 
         assert Outcome.TIMEOUT is registry.execute(ToolCall("1", "slow", {}, "ann")).outcome
         gate.set()
