@@ -20,6 +20,7 @@ from praval_tools.errors import (
     UnknownToolCallError,
 )
 from praval_tools.names import describe_error, get_class_name, has_type
+from praval_tools.tools.argument_spellings import read_marked_arguments
 from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.frames import activate_tool_frame
 
@@ -29,6 +30,7 @@ _UNCOMBINABLE_EXCEPTIONS: Final = (BaseExceptionGroup, UnicodeError, StopIterati
 
 _OS_ERROR_ATTRIBUTES: Final = ("errno", "strerror", "filename", "filename2")
 """The attributes of an OSError beside its text; its constructor would mistake our arguments for them."""
+_HELD_ATTRIBUTES: Final = ("args", "__dict__", "__cause__", "__context__", "exceptions")
 
 
 @lru_cache(256)
@@ -138,6 +140,22 @@ def read_attribute(tool: str, error: BaseException, name: str) -> object:
             raise
         except BaseException:  # isolation: it is the tool's own code, which may try to end the program
             return None
+
+
+def read_marked_errors(tool: str, error: BaseException) -> list[object]:
+    """Return what classes mark as secret in what *tool* raised, in errors in it, and before it."""
+    values: list[object] = []
+    seen, stack = dict[int, object](), list[object]([error])
+    while stack:
+        part = stack.pop()
+        if has_type(part, BaseException) and id(part) not in seen:
+            seen[id(part)] = part
+            args, attributes, cause, context, others = (read_attribute(tool, part, name) for name in _HELD_ATTRIBUTES)
+            values += read_marked_arguments([part, args, attributes])
+            stack += [cause, context]
+            for held in (args, others):  # the latter of a group
+                stack += held if type(held) is tuple else ()
+    return values
 
 
 def classify_failure(tool: str, error: BaseException) -> tuple[Outcome, str]:

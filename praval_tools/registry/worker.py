@@ -21,7 +21,11 @@ from praval_tools.execution.approvals import write_exactly
 from praval_tools.execution.context import ENDED, Frame, FrameScope, activate_frame, make_frame
 from praval_tools.execution.engines.call_forwarding import CallForwarder, CallRefuser
 from praval_tools.execution.engines.described_errors import describe_remote_error
-from praval_tools.execution.engines.described_results import find_implementation, write_return_value
+from praval_tools.execution.engines.described_results import (
+    find_implementation,
+    write_marked_errors,
+    write_return_value,
+)
 from praval_tools.execution.engines.messages import (
     CallAnswer,
     Channel,
@@ -194,7 +198,8 @@ def run_function(
             value = _enter_function(implementation, keywords, tool)
             return FunctionEnded(number, **write_return_value(implementation, tool, value)._asdict())
     except BaseException as error:  # the tool seam: whatever it raises goes to the other process
-        return FunctionEnded(number, error=describe_remote_error(tool, error))
+        described = describe_remote_error(tool, error)
+        return FunctionEnded(number, error=described, marked_values=write_marked_errors(tool, error))
 
 
 def bind_arguments(call: DescribedCall, implementation: ToolImplementation, arguments: Arguments) -> Arguments:

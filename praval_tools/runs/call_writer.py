@@ -11,7 +11,7 @@ from praval_tools.access import events
 from praval_tools.errors import JournalError
 from praval_tools.execution.context import SCOPE, activate_frame, make_frame
 from praval_tools.execution.effects import RunTool
-from praval_tools.execution.failures import get_error_type_name
+from praval_tools.execution.failures import get_error_type_name, read_marked_errors
 from praval_tools.execution.results import build_tool_error_result
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.replay import FINAL_OUTCOMES
@@ -200,6 +200,7 @@ class CallWriter:
                     error = encoding_error
             text, type_name = None, None
             if error is not None:
+                _add_error_secrets(late_state, run, error)
                 with activate_frame(make_frame(run.frame[SCOPE])):
                     text, type_name = describe_error(error), get_error_type_name(run.tool.name, error)
             record = call_records.build_late_result_record(late_state.builder, value, text, type_name)
@@ -229,10 +230,13 @@ def _encode_result(write_state: CallWriteState, result: ToolResult) -> tuple[obj
     """Return what `_encode_value` does; nothing and a `tool_error` where the value has no JSON form."""
     run = write_state.last_execution
     if result.outcome is not _OK or run is None:
+        if result.exception is not None and run is not None:
+            _add_error_secrets(write_state, run, result.exception)
         return None, (), result
     try:
         return _encode_value(write_state, run, result)
     except (Exception, SystemExit) as error:  # the result may run code of its own
+        _add_error_secrets(write_state, run, error)
         return None, (), replace(
             build_tool_error_result(run, error, 0.0), tool_call_id=result.tool_call_id, latency_ms=result.latency_ms
         )
@@ -248,6 +252,18 @@ def _encode_value(
     finally:
         if marked_values:
             builder.secrets = builder.plan.redaction_plan.mark_secrets(marked_values, builder.secrets)
+
+
+def _add_error_secrets(write_state: CallWriteState, run: RunTool, error: BaseException) -> None:
+    """Replace what classes mark as secret in what the function raised in all later records of the call."""
+    if values := read_run_error(run, error):
+        builder = write_state.builder
+        builder.secrets = builder.plan.redaction_plan.mark_secrets(values, builder.secrets)
+
+
+def read_run_error(run: RunTool, error: BaseException) -> list[object]:
+    """Return what classes mark as secret in what a call that ran raised, and in what was handed on to it."""
+    return [*run.marked_values, *read_marked_errors(run.tool.name, error)]
 
 
 def write_run_value(

@@ -92,7 +92,7 @@ class DescribedResult(msgspec.Struct, frozen=True):
         function: The address of the tool's function, by whose return hint the value is decoded; empty: it has none.
         exception: What the tool raised.
         union_members: Which members of unions wrote the value.
-        marked_values: Those in it that classes mark as secret, which its JSON does not tell, written likewise.
+        marked_values: Those in it, or in what was raised, that classes mark as secret, which its JSON does not tell.
         other: The other fields of a `ToolResult`, as they are.
     """
 
@@ -157,7 +157,7 @@ class FunctionEnded(msgspec.Struct, frozen=True, tag="ended"):
     """
     The function returned *value*, as `pack_value` writes it, or raised *error*.
 
-    *marked_values*, written likewise, are those in it that classes mark as secret, which its JSON does not tell.
+    *marked_values*, written likewise, are those in either that classes mark as secret, which its JSON does not tell.
     """
 
     number: int

@@ -134,16 +134,16 @@ def read_function_end(run: RunTool, message: FunctionEnded) -> object:
         CallCancelledError: An async function cancelled itself.
     """
     tool = run.tool
+    try:
+        run.marked_values += tuple(map(unpack_value, message.marked_values))
+        value = unpack_value(message.value)
+    except (ValueError, RecursionError) as unreadable:
+        raise ChannelError(f"a value that cannot be read: {unreadable}") from unreadable
     if message.error is not None:
         error = restore_error(tool.name, message.error)
         if tool.is_async and "asyncio.exceptions:CancelledError" in message.error.classes:
             raise CallCancelledError from error
         raise error
-    try:
-        value = unpack_value(message.value)
-        run.marked_values += tuple(map(unpack_value, message.marked_values))
-    except (ValueError, RecursionError) as error:
-        raise ChannelError(f"a value that cannot be read: {error}") from error
     try:
         with activate_tool_frame(tool.name):  # classes of its return hint may run code of their own
             return tool.implementation.compiled.decode_result(value, message.union_members)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hmac
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from operator import is_
 from typing import Final, TypeVar
 
@@ -42,11 +42,11 @@ from praval_tools.journal.redaction.secret_tree import (
     build_secret_tree,
     get_member_nodes,
     get_text_nodes,
-    has_secret_keys,
     is_known,
     is_misplaced,
     is_secret,
     join_nodes,
+    list_secret_keys,
 )
 from praval_tools.schema.json_values import to_canonical_json, to_compact_json
 from praval_tools.tools.value_codec import OpaqueValue, PythonValue, is_plain_json, normalize_value, pack_value
@@ -145,7 +145,7 @@ class Redactor:
             value = normalize_value(value)
         own_secrets = _SecretFinder(self, nodes).find(value, nodes)
         if own_secrets:
-            texts = _collect_secret_texts(own_secrets)
+            texts = _collect_secret_texts(own_secrets, nodes[0].member_names)
             if sum(map(len, texts)) > max_secret_length:
                 marker = self.make_marker(value)
                 return marker, secrets | SecretMarkers(whole_marker=marker)
@@ -184,12 +184,14 @@ class Redactor:
         return next(names, step)
 
 
-def _collect_secret_texts(secrets: Iterable[PythonValue]) -> set[str]:
+def _collect_secret_texts(
+    secrets: Iterable[PythonValue], known_names: Container[PythonValue] | None = None
+) -> set[str]:
     """Return the texts in *secrets* that are long enough to be searched for, and are no markers out of a journal."""
     return {
         text
         for secret in secrets
-        for text in iter_secret_texts(secret, parse_json)
+        for text in iter_secret_texts(secret, parse_json, known_names)
         if len(text) >= MIN_SECRET_LENGTH and text.lower() not in HARMLESS_VALUES and not MARKER_PATTERN.fullmatch(text)
     }
 
@@ -199,6 +201,7 @@ class _SecretFinder:
 
     def __init__(self, redactor: Redactor, nodes: _Nodes) -> None:
         self._redactor, self._secret_member_names = redactor, nodes[0].secret_member_names
+        self._known_names = nodes[0].member_names
         self._secrets: list[PythonValue] = []
 
     def find(self, value: PythonValue, nodes: _Nodes) -> list[PythonValue]:
@@ -216,8 +219,8 @@ class _SecretFinder:
         elif kind is str:
             self._search_text(value, nodes, level)
         elif kind is dict:
-            if nodes and has_secret_keys(nodes):
-                self._secrets += value
+            if nodes:
+                self._secrets += list_secret_keys(value, nodes, self._known_names)
             for step, member in value.items():
                 if type(step) is not str:  # an object that can be hashed has fields, too
                     self._search(None, step, UNKNOWN_NODES, level + 1)
@@ -248,6 +251,7 @@ class _SecretReplacer:
 
     def __init__(self, redactor: Redactor, secrets: SecretMarkers, nodes: _Nodes) -> None:
         self._redactor, self._secrets, self._secret_member_names = redactor, secrets, nodes[0].secret_member_names
+        self._known_names = nodes[0].member_names
 
     def replace(self, value: PythonValue, nodes: _Nodes, level: int, key: object = None) -> PythonValue:
         """Return *value*, the member *key* of something, without secrets."""
@@ -276,10 +280,10 @@ class _SecretReplacer:
     def _replace_in_dict(
         self, value: dict[PythonValue, PythonValue], nodes: _Nodes, level: int
     ) -> dict[PythonValue, PythonValue]:
-        are_keys_secret = bool(nodes) and has_secret_keys(nodes)
+        secret_keys = frozenset(list_secret_keys(value, nodes, self._known_names) if nodes else ())
         clean, is_same = {}, True
         for step, member in value.items():
-            name = self._redactor.make_marker(step) if are_keys_secret else self._replace_in_key(step, nodes, level)
+            name = self._redactor.make_marker(step) if step in secret_keys else self._replace_in_key(step, nodes, level)
             key = self._redactor.get_naming_key(step, value)
             clean[name] = self.replace(member, get_member_nodes(nodes, step), level + 1, key)
             is_same = is_same and name is step and clean[name] is member
@@ -436,7 +440,7 @@ class RedactionPlan:
         """Return what quotes arguments: problems, repairs and the reason of the decision."""
         changes: dict[str, object] = {
             name: tuple(self._redact_fields(quoting, fields, secrets) for quoting in getattr(event, name))
-            for name, fields in (("problems", ("reason", "given")), ("repairs", ("given", "became")))
+            for name, fields in (("problems", ("path", "reason", "given")), ("repairs", ("path", "given", "became")))
             if getattr(event, name, ())
         }
         if (decision := getattr(event, "decision", None)) is not None:

@@ -7,7 +7,7 @@ import re
 from base64 import b64encode
 from binascii import a2b_base64
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 from urllib.parse import quote, quote_plus
@@ -188,13 +188,16 @@ def _iter_base64_cores(data: bytes) -> Iterator[str]:
         yield text[-(-8 * offset // 6) : 8 * (offset + len(data)) // 6]
 
 
-def iter_secret_texts(value: PythonValue, parse: Callable[[str], PythonValue]) -> Iterator[str]:
+def iter_secret_texts(
+    value: PythonValue, parse: Callable[[str], PythonValue], known_names: Container[PythonValue] | None = None
+) -> Iterator[str]:
     """
     Yield the texts in a secret *value* that may occur alone in results and messages.
 
     Args:
         value: Made of JSON values and Python's own containers.
         parse: Returns the value of which a text is the JSON text, or the text itself.
+        known_names: The keys in it that are not secret; None: none is.
     """
     stack = [value]
     while stack:
@@ -212,6 +215,7 @@ def iter_secret_texts(value: PythonValue, parse: Callable[[str], PythonValue]) -
                 stack.append(inner)
         elif isinstance(part, dict):
             stack += part.values()
+            stack += () if known_names is None else (key for key in part if key not in known_names)
         elif isinstance(part, list | tuple | set | frozenset):
             stack += part
         elif isinstance(part, bytes):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from attrs import Factory, define, field
@@ -11,6 +11,7 @@ from praval_tools.journal.redaction.secret_names import is_amount
 from praval_tools.schema.json_pointer import resolve_pointer
 from praval_tools.schema.schema_tree import iter_schemas
 from praval_tools.schema.secret_marks import has_secret_schema, marks_secret
+from praval_tools.tools.value_codec import PythonValue
 
 _TEXTLESS_TYPES: Final = frozenset({"number", "integer", "boolean", "null"})
 _FIXED_FORMATS: Final = frozenset({"date-time", "date", "time", "duration", "uuid"})
@@ -39,6 +40,8 @@ class SecretNode:
         secret_keys: The keys of the value are secret.
         contains_secrets: Something inside is secret.
         secret_member_names: The keys of what is secret anywhere inside; for text that should be JSON and is not.
+        member_names: All keys that the schema names, where the others in what is secret are secret, too; else None.
+        hides_unknown_keys: Keys that the schema does not name may be secret ones of a dict that was left out.
         container_types: The containers, dict and list, that fit here; others may be misplaced. None where not known.
         is_closed: Members that the schema does not name do not fit.
         alternatives: Nodes that describe the same value, too.
@@ -50,6 +53,8 @@ class SecretNode:
     secret_keys: bool = False
     contains_secrets: bool = False
     secret_member_names: frozenset[str] = frozenset()
+    member_names: frozenset[str] | None = None
+    hides_unknown_keys: bool = False
     container_types: frozenset[type] | None = None
     is_closed: bool = False
     members: dict[str | int, SecretNode] = field(factory=dict)
@@ -102,9 +107,15 @@ def get_text_nodes(nodes: tuple[SecretNode, ...]) -> tuple[SecretNode, ...]:
     return nodes if takes_others or all(node.container_types is None for node in closures) else UNKNOWN_NODES
 
 
-def has_secret_keys(nodes: Iterable[SecretNode]) -> bool:
-    """Tell whether the keys of a value that any of *nodes* may describe are secret."""
-    return any(node.secret_keys for node in _iter_closures(nodes))
+def list_secret_keys(
+    value: Mapping[PythonValue, PythonValue], nodes: Iterable[SecretNode], known_names: Container[PythonValue] | None
+) -> Iterable[PythonValue]:
+    """Return the keys of *value*, which any of *nodes* may describe, that are secret, or may be."""
+    if any(node.secret_keys for node in _iter_closures(nodes)):
+        return value.keys()
+    if known_names is not None and any(node.hides_unknown_keys for node in _iter_closures(nodes)):
+        return [key for key in value if key not in known_names]
+    return ()
 
 
 def is_known(nodes: Iterable[SecretNode], step: str) -> bool:
@@ -123,6 +134,8 @@ def join_nodes(nodes: Iterable[SecretNode]) -> SecretNode:
     joined.closure = tuple(_iter_reachable(joined, lambda reached: reached.alternatives))
     joined.contains_secrets = any(node.contains_secrets for node in joined.alternatives)
     joined.secret_member_names = frozenset().union(*(node.secret_member_names for node in joined.alternatives))
+    names = [node.member_names for node in joined.alternatives if node.member_names is not None]
+    joined.member_names = frozenset().union(*names) if names else None
     joined.container_types = next((node.container_types for node in joined.alternatives if node.container_types), None)
     return joined
 
@@ -149,8 +162,10 @@ def build_secret_tree(
         node.closure = tuple(_iter_reachable(node, lambda reached: reached.alternatives))
     for node in builder.nodes:
         node.contains_secrets = any(inner.secret or inner.secret_keys for inner in _iter_reachable(node, _get_parts))
-    for node in builder.nodes if not is_validated else ():
-        _mark_unknown_members_secret(node)
+    if not is_validated:
+        _mark_unknown_members(builder.nodes, root)
+        names = (key for node in builder.nodes for key in node.members if isinstance(key, str))
+        root.member_names = frozenset(names) if has_secret_schema(schema) else None
     root.secret_member_names = frozenset(
         key
         for node in builder.nodes
@@ -162,6 +177,19 @@ def build_secret_tree(
         member = root.members[name]
         member.textless = not member.contains_secrets and builder.is_textless(part, ()) and not is_secret_name(name)
     return root
+
+
+def _mark_unknown_members(nodes: Iterable[SecretNode], root: SecretNode) -> None:
+    """Say of *nodes* whether what they do not know is secret; misspelled parameters, those of *root*, stay readable."""
+    for node in nodes:
+        if node is not root and node.is_closed:
+            node.hides_unknown_keys = any(map(_may_have_secret_keys, _iter_reachable(node, _get_parts)))
+    for node in nodes:
+        _mark_unknown_members_secret(node)
+
+
+def _may_have_secret_keys(node: SecretNode) -> bool:
+    return node.secret_keys or (node.secret and dict in (node.container_types or ()) and not node.is_closed)
 
 
 def _mark_unknown_members_secret(node: SecretNode) -> None:

@@ -1,0 +1,84 @@
+"""What classes mark as secret in what a tool raises is hidden in its records, whichever engine ran the tool."""
+
+# Tests of: execution/failures, runs/call_writer, execution/described_results
+
+from __future__ import annotations
+
+import threading
+
+import failing_tools
+import pytest
+from engine_tools import OPENED, PIN
+from record_texts import read_journal
+from telemetry_rig import RECORD_ALL, Collector, collector  # noqa: F401  # a fixture
+
+from praval_tools import Outcome, ToolCall, ToolRegistry
+from praval_tools.loop import ToolLoop
+from praval_tools.testing import fake_model
+
+KINDS = ("argument", "model", "own", "attribute", "in an error", "group", "cause", "context")
+each_engine = pytest.mark.parametrize("engine", ["inline", "thread", "process"])
+
+
+@each_engine
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("errors", ["message", "masked"])
+def test_are_hidden(engine: str, kind: str, errors: str, collector: Collector) -> None:
+    """Broken promise: what an exception held in a marked field was recorded; what a tool returned was hidden."""
+    telemetry = collector.make_telemetry(**RECORD_ALL)
+    with ToolRegistry(journal="memory", errors=errors, telemetry=telemetry) as registry:
+        registry.tool("fail", engine=engine, shared=True)(failing_tools.raise_marked)
+
+        result = registry.execute(ToolCall("1", "fail", {"kind": kind}, "ann"))
+        written = read_journal(registry)
+
+    assert Outcome.TOOL_ERROR is result.outcome
+    assert errors == "masked" or kind == "group" or PIN in str(result.error)  # the model sees what the tool says
+    for text in (written, collector.read_spans()):
+        assert "fail" in text
+        assert PIN not in text and repr(OPENED) not in text
+
+
+@each_engine
+def test_are_hidden_in_replies_of_models(engine: str) -> None:
+    """A model that quotes what it was shown of an error has it hidden in its recorded reply."""
+    with ToolRegistry(journal="memory") as registry:
+        registry.tool("fail", engine=engine, shared=True)(failing_tools.raise_marked)
+        model = fake_model([ToolCall("c", "fail", {"kind": "argument"})], f"The pin is {PIN}.")
+
+        result = ToolLoop(registry.agent("ann"), model).run("Go.")
+
+        assert PIN in result.text
+        assert "The pin is [secret " in read_journal(registry) and PIN not in read_journal(registry)
+
+
+def test_are_hidden_where_another_process_hands_them_on() -> None:
+    """A function in another process that quotes an error of a tool of this one has it hidden."""
+    with ToolRegistry(journal="memory") as registry:
+        registry.tool("fail", shared=True)(failing_tools.raise_marked)
+        registry.tool("fail_too", engine="process", shared=True)(failing_tools.raise_marked_of_other)
+
+        result = registry.execute(ToolCall("1", "fail_too", {"name": "fail", "kind": "argument"}, "ann"))
+
+        assert PIN in str(result.error)
+        assert "It did not work: " in read_journal(registry) and PIN not in read_journal(registry)
+
+
+def test_are_hidden_in_late_results() -> None:
+    """What a function raises after the time of its call is hidden as well."""
+    gate = threading.Event()
+    with ToolRegistry(journal="memory") as registry:
+
+        @registry.tool("slow", engine="thread", timeout=0.5, shared=True)
+        def slow() -> None:
+            """Fail too late."""
+            gate.wait(20)
+            failing_tools.raise_marked("argument")
+
+        assert Outcome.TIMEOUT is registry.execute(ToolCall("1", "slow", {}, "ann")).outcome
+        gate.set()
+        registry.drain()
+        written = read_journal(registry)
+
+    assert "LateResult(" in written and "Account(owner='ann'" in written
+    assert PIN not in written

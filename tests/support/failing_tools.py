@@ -1,0 +1,47 @@
+"""Functions that raise what holds marked fields, in a module that another process can import."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import attrs
+from engine_tools import OPENED, PIN, Account, Login
+
+from praval_tools import Secret, ToolCall, current_agent
+
+
+class AccountError(Exception):
+    """Holds an object that its text quotes."""
+
+    def __init__(self, account: Account) -> None:
+        super().__init__(f"{account} is locked")
+        self.account = account
+
+
+@attrs.define(auto_exc=True)
+class PinError(Exception):
+    """Marks its own field."""
+
+    pin: Annotated[str, Secret]
+
+
+def raise_marked(kind: str) -> None:
+    """Raise an error with marked fields."""
+    account = Account("ann", PIN, OPENED)
+    errors = {
+        "argument": ValueError(account), "model": ValueError([Login(owner="ann", pin=PIN)]), "own": PinError(PIN),
+        "attribute": AccountError(account), "in an error": ValueError(KeyError(account)),
+        "group": ExceptionGroup("several", [AccountError(account)]),
+    }  # fmt: skip
+    if kind in errors:
+        raise errors[kind]
+    try:
+        raise KeyError(account)
+    except KeyError as error:
+        raise ValueError(f"refused: {error}") from (error if kind == "cause" else None)
+
+
+def raise_marked_of_other(name: str, kind: str) -> None:
+    """Raise what another tool raised, in other words."""
+    result = current_agent().execute(ToolCall("inner", name, {"kind": kind}))
+    raise ValueError(f"It did not work: {result.error}")
