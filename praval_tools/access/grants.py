@@ -370,7 +370,7 @@ def get_grant_id(grant: Grant | str) -> str:
     Raises:
         ToolUsageError: It is neither.
     """
-    grant_id = grant if has_type(grant, str) else getattr(grant, "id", None)
+    grant_id = grant.id if has_type(grant, Grant) else grant
     if not has_type(grant_id, str):
         raise ToolUsageError(f"{shorten_repr(grant)} is neither a grant nor the id of one.")
     return to_plain_text(grant_id)

@@ -48,7 +48,7 @@ def search_tools(
         matches.append({name for tag in tags for name in state.get_tools_by_label("tag", tag)})
     smallest: Collection[str] = min(matches, key=len) if matches else state.tools
     names = [name for name in smallest if all(name in match for match in matches)]
-    if name_pattern:
+    if name_pattern is not None:
         if not has_type(name_pattern, str):
             raise ToolUsageError(f"name_pattern={shorten_repr(name_pattern)} is not a text.")
         names = [name for name in names if name_pattern.lower() in name.lower()]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any, Final
+from types import MemberDescriptorType
+from typing import Any, Final, cast
 
 from praval_tools.errors import (
     ToolAccessError,
@@ -20,9 +21,11 @@ from praval_tools.errors import (
     UnknownToolCallError,
 )
 from praval_tools.names import describe_error, get_class_name, has_type
+from praval_tools.schema.marked_values import has_members
 from praval_tools.tools.argument_spellings import read_marked_arguments
 from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.frames import activate_tool_frame
+from praval_tools.values.builtin_iteration import iterate_without_overrides
 
 _UNCOMBINABLE_EXCEPTIONS: Final = (BaseExceptionGroup, UnicodeError, StopIteration, StopAsyncIteration)
 """Built-in exceptions whose constructors or meaning forbid a second base."""
@@ -30,7 +33,10 @@ _UNCOMBINABLE_EXCEPTIONS: Final = (BaseExceptionGroup, UnicodeError, StopIterati
 
 _OS_ERROR_ATTRIBUTES: Final = ("errno", "strerror", "filename", "filename2")
 """The attributes of an OSError beside its text; its constructor would mistake our arguments for them."""
-_HELD_ATTRIBUTES: Final = ("args", "__dict__", "__cause__", "__context__", "exceptions")
+_CONTAINERS: Final = (list, tuple, set, frozenset)
+_EXCEPTION_READERS: Final = tuple(
+    BaseException.__dict__[name].__get__ for name in ("args", "__dict__", "__cause__", "__context__")
+)
 
 
 @lru_cache(256)
@@ -142,20 +148,38 @@ def read_attribute(tool: str, error: BaseException, name: str) -> object:
             return None
 
 
-def read_marked_errors(tool: str, error: BaseException) -> list[object]:
-    """Return what classes mark as secret in what *tool* raised, in errors in it, and before it."""
-    values: list[object] = []
+def read_error_secrets(error: BaseException) -> tuple[object, ...]:
+    """Return what classes mark as secret in what an exception holds: in it, its causes, its context and its group."""
+    return read_marked_arguments(list(_iter_held_instances(error)))
+
+
+def _iter_held_instances(error: BaseException) -> Iterator[object]:
+    """Yield the instances of classes with fields in an exception, and in containers and exceptions in it."""
     seen, stack = dict[int, object](), list[object]([error])
     while stack:
         part = stack.pop()
-        if has_type(part, BaseException) and id(part) not in seen:
-            seen[id(part)] = part
-            args, attributes, cause, context, others = (read_attribute(tool, part, name) for name in _HELD_ATTRIBUTES)
-            values += read_marked_arguments([part, args, attributes])
-            stack += [cause, context]
-            for held in (args, others):  # the latter of a group
-                stack += held if type(held) is tuple else ()
-    return values
+        kind = type(part)
+        if id(part) in seen:
+            continue
+        seen[id(part)] = part
+        if has_members(kind):
+            yield part
+        if issubclass(kind, BaseException):
+            stack += _iter_exception_parts(cast(BaseException, part))
+        elif issubclass(kind, dict):
+            stack += dict.values(cast("dict[object, object]", part))
+        elif issubclass(kind, _CONTAINERS):
+            stack += iterate_without_overrides(cast("Iterable[object]", part))
+
+
+def _iter_exception_parts(error: BaseException) -> Iterator[object]:
+    """Yield what an exception holds, without the code that its class may have for reading it."""
+    yield from (read(error) for read in _EXCEPTION_READERS)
+    for base in type(error).__mro__:
+        for member in type.__dict__["__dict__"].__get__(base).values():
+            if type(member) is MemberDescriptorType:  # a slot, or an attribute of a built-in exception
+                with suppress(AttributeError):
+                    yield member.__get__(error)
 
 
 def classify_failure(tool: str, error: BaseException) -> tuple[Outcome, str]:

@@ -27,14 +27,18 @@ from praval_tools.schema.type_hints import NOTHING, Hint, Secret, unwrap_hint
 
 T = TypeVar("T")
 
-_SETTINGS_OF_THE_WHOLE: Final = frozenset(
+_HARMLESS_SETTINGS: Final = frozenset(
     (
         "title", "extra", "frozen", "populate_by_name", "validate_by_name", "validate_by_alias", "from_attributes",
         "arbitrary_types_allowed", "protected_namespaces", "json_schema_extra", "use_attribute_docstrings",
-        "defer_build", "hide_input_in_errors", "validation_error_cause", "regex_engine",
+        "defer_build", "hide_input_in_errors", "validation_error_cause", "regex_engine", "validate_assignment",
+        "validate_return", "ser_json_timedelta", "ser_json_temporal", "ser_json_bytes", "ser_json_inf_nan",
+        "json_encoders", "serialize_by_alias", "loc_by_alias", "model_title_generator", "field_title_generator",
+        "json_schema_mode_override", "json_schema_serialization_defaults_required", "cache_strings", "ignored_types",
+        "allow_inf_nan",
     )
 )  # fmt: skip
-"""Settings of a class that change nothing in how its fields are read."""
+"""Settings of a class that change nothing in how its fields are read; numbers are finite in any case."""
 _NEVER_FILLED_IN: Final = frozenset(("args", "kwargs"))
 """Fields whose defaults LangChain does not pass on: it takes them for those of `*args` and `**kwargs`."""
 
@@ -138,8 +142,8 @@ def _read_arguments(tool: BaseTool, function: Callable[..., object], hints: Mapp
         for name in sorted(own_defaults.keys() - fields.keys())
     ]
     problems += [
-        f"{subject} of the class of its arguments changes what is read, and beside classes in its fields the registry "
-        f"has read them by then: {fix}"
+        f"{subject} of the class of its arguments would be ignored where fields hold classes, since the registry reads "
+        f"these itself: {fix}"
         for subject, fix in _list_changes_of_reading(tool.args_schema)
     ]
     declaration = _declare(function, {name: field.hint for name, field in fields.items()}, secret, defaults)
@@ -227,12 +231,15 @@ def _has_classes(schema: WireObject, fields: Mapping[str, _ArgumentField]) -> bo
 def _list_changes_of_reading(schema: type[BaseModel]) -> Iterator[tuple[str, str]]:
     """Yield what makes a class read its fields in another way than their hints say, each with its fix."""
     decorators = schema.__pydantic_decorators__
-    modes: dict[str, str] = {name: item.info.mode for name, item in decorators.model_validators.items()}
-    modes |= {name: item.info.mode for name, item in decorators.field_validators.items()}
-    yield from ((f"the validator {name!r}", "give it mode='after'") for name, mode in modes.items() if mode != "after")
+    for group in (
+        decorators.model_validators, decorators.field_validators, decorators.root_validators, decorators.validators,
+    ):  # fmt: skip
+        for name, validator in group.items():
+            if getattr(validator.info, "mode", "") != "after":
+                yield f"the validator {name!r}", "give it mode='after'"
     for name, value in schema.model_config.items():
-        if value and name not in _SETTINGS_OF_THE_WHOLE:
-            yield f"the setting {name!r}", "take it out, or give it to the classes in the fields"
+        if value and name not in _HARMLESS_SETTINGS:
+            yield f"the setting {name!r}", "remove it, or set it on the inner classes"
     for name, info in schema.model_fields.items():
         if info.validate_default:
             yield f"validate_default of the field {name!r}", "give it a default that is valid"
@@ -276,10 +283,16 @@ def _read_own_defaults(
         item.name: item.default
         for item in parameters
         if item.default is not item.empty
-        and (item.name not in unpassed or item.default is not None)
+        and not _is_passed_by_langchain(item, hints)
+        and (item.name not in unpassed or item.default is not None)  # LangChain leaves it to the function
         and (item.name in shown or item.name not in bound)
-        and RunnableConfig not in typing.get_args(hints.get(item.name))
     }
+
+
+def _is_passed_by_langchain(parameter: inspect.Parameter, hints: Mapping[str, Hint]) -> bool:
+    """Tell whether LangChain passes a value of its own, so that the default of a parameter is not used."""
+    hint = hints.get(parameter.name)
+    return parameter.name == "callbacks" or RunnableConfig in (unwrap_hint(hint), *typing.get_args(hint))
 
 
 def _list_secret(

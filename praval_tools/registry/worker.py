@@ -23,7 +23,7 @@ from praval_tools.execution.engines.call_forwarding import CallForwarder, CallRe
 from praval_tools.execution.engines.described_errors import describe_remote_error
 from praval_tools.execution.engines.described_results import (
     find_implementation,
-    write_marked_errors,
+    write_error_secrets,
     write_return_value,
 )
 from praval_tools.execution.engines.messages import (
@@ -199,7 +199,7 @@ def run_function(
             return FunctionEnded(number, **write_return_value(implementation, tool, value)._asdict())
     except BaseException as error:  # the tool seam: whatever it raises goes to the other process
         described = describe_remote_error(tool, error)
-        return FunctionEnded(number, error=described, marked_values=write_marked_errors(tool, error))
+        return FunctionEnded(number, error=described, marked_values=write_error_secrets(error))
 
 
 def bind_arguments(call: DescribedCall, implementation: ToolImplementation, arguments: Arguments) -> Arguments:

@@ -11,7 +11,7 @@ from praval_tools.access import events
 from praval_tools.errors import JournalError
 from praval_tools.execution.context import SCOPE, activate_frame, make_frame
 from praval_tools.execution.effects import RunTool
-from praval_tools.execution.failures import get_error_type_name, read_marked_errors
+from praval_tools.execution.failures import get_error_type_name, read_error_secrets
 from praval_tools.execution.results import build_tool_error_result
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.replay import FINAL_OUTCOMES
@@ -256,14 +256,14 @@ def _encode_value(
 
 def _add_error_secrets(write_state: CallWriteState, run: RunTool, error: BaseException) -> None:
     """Replace what classes mark as secret in what the function raised in all later records of the call."""
-    if values := read_run_error(run, error):
+    if values := read_run_error_secrets(run, error):
         builder = write_state.builder
         builder.secrets = builder.plan.redaction_plan.mark_secrets(values, builder.secrets)
 
 
-def read_run_error(run: RunTool, error: BaseException) -> list[object]:
+def read_run_error_secrets(run: RunTool, error: BaseException) -> list[object]:
     """Return what classes mark as secret in what a call that ran raised, and in what was handed on to it."""
-    return [*run.marked_values, *read_marked_errors(run.tool.name, error)]
+    return [*run.marked_values, *read_error_secrets(error)]
 
 
 def write_run_value(

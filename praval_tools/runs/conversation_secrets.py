@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
-from praval_tools.execution.failures import read_marked_errors
+from praval_tools.execution.failures import read_error_secrets
 from praval_tools.formats.format import Format, WireObject
 from praval_tools.formats.past_messages import read_past_calls, read_past_results
 from praval_tools.journal.redaction.nested_json import parse_nested_json
@@ -109,7 +109,7 @@ class ConversationSecrets:
         self._secrets |= secrets
         plan = self._plans.get_redaction_plan_of(call)
         if result.exception is not None:
-            self._secrets = plan.mark_secrets(read_marked_errors(result.name, result.exception), self._secrets)
+            self._secrets = plan.mark_secrets(read_error_secrets(result.exception), self._secrets)
         if not result.success:
             return
         with suppress(Exception), activate_tool_frame(result.name):  # classes of results have code of their own

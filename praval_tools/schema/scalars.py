@@ -197,14 +197,14 @@ def list_choices(hint: Hint) -> tuple[tuple[Any, Any], ...]:
 
 def _get_json_choice(member: Any) -> Any:
     value = member.value if isinstance(member, Enum) else member
-    return _to_plain_value(value)
+    return _to_plain_key(value)
 
 
-def _to_plain_value(value: object) -> Any:
+def _to_plain_key(value: object) -> Any:
     if isinstance(value, tuple | list):
-        return [_to_plain_value(item) for item in value]
+        return [_to_plain_key(item) for item in value]
     if isinstance(value, Enum):
-        return _to_plain_value(value.value)
+        return _to_plain_key(value.value)
     for kind in (str, int, float):  # a member of a StrEnum is its own value
         if isinstance(value, kind) and type(value) not in (kind, bool):
             return kind(value)

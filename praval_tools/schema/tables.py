@@ -32,9 +32,10 @@ def take_apart(value: object) -> object:
 
 
 def _take_apart(value: object) -> object:
+    kind = type(value)  # an instance may have every attribute that it is asked for, such as a proxy
     for name in ("to_dicts", "tolist"):
-        if callable(method := getattr(value, name, None)):
-            return method()
-    if callable(method := getattr(value, "to_dict", None)) and hasattr(value, "columns"):
-        return method(orient="records")
+        if callable(getattr(kind, name, None)):
+            return getattr(value, name)()
+    if callable(getattr(kind, "to_dict", None)) and hasattr(value, "columns"):
+        return getattr(value, "to_dict", None)(orient="records")  # type: ignore[misc]
     return value

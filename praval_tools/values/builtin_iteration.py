@@ -18,6 +18,8 @@ _ITERATORS: Final[Mapping[type, Callable[..., Iterable[object]]]] = {
     kind: kind.__iter__ for kind in (list, tuple, set, frozenset, deque)
 }
 
+_PLAIN_KEYS: Final = (str, int, float, bool, type(None))
+
 
 def iterate_without_overrides(value: Iterable[object]) -> Iterable[object]:
     """Return the items that *value* holds; one of another type iterates over itself."""
@@ -31,6 +33,6 @@ def iterate_items_without_overrides(value: Mapping[K, V]) -> Iterable[tuple[K, V
     if not issubclass(kind, dict):
         return value.items()
     stored = cast("dict[K, V]", value)
-    # an OrderedDict hashes its keys as it is read, which runs no code of texts; its order may be another than a dict's
-    is_ordered = issubclass(kind, OrderedDict) and all(type(key) is str for key, _ in dict.items(stored))
+    # an OrderedDict hashes its keys as it is read, which runs no code of plain ones; its order may be another
+    is_ordered = issubclass(kind, OrderedDict) and all(type(key) in _PLAIN_KEYS for key, _ in dict.items(stored))
     return OrderedDict.items(cast("OrderedDict[K, V]", stored)) if is_ordered else dict.items(stored)

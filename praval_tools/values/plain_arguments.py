@@ -18,6 +18,7 @@ T = TypeVar("T")
 _MAX_DEPTH: Final = 4
 _COLLECTIONS: Final = (list, tuple, set, frozenset, deque)
 
+_KEY_CONTAINERS: Final = (tuple, frozenset)
 _IMMUTABLE_TYPE: Final = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE, which no class has that is written in Python
 _ITERABLE_MODULES: Final = frozenset(("builtins", "collections", "_collections", "itertools"))
 _get_type_flags: Final[Callable[[type], int]] = type.__dict__["__flags__"].__get__
@@ -42,7 +43,11 @@ def to_plain_argument(value: object, depth: int = _MAX_DEPTH) -> object:
         items = list(iterate_without_overrides(cast("list[object]", value)))
         plain = [to_plain_argument(item, depth - 1) for item in items]
         is_plain = kind is base and _are_same(plain, items)
-        return value if is_plain else _build_container(base, plain)
+        if is_plain:
+            return value
+        if base is deque:
+            return _build_container(partial(deque, maxlen=deque.maxlen.__get__(value)), plain)
+        return _build_container(base, plain)
     if _get_type_flags(kind) & _IMMUTABLE_TYPE and kind.__module__ in _ITERABLE_MODULES:
         return _to_plain_iterable(value, depth)
     return to_plain_time(to_plain_scalar(value))
@@ -58,7 +63,7 @@ def _has_name(kind: type) -> bool:
 
 def _to_plain_dict(value: dict[object, object], depth: int) -> dict[object, object]:
     items = list(iterate_items_without_overrides(value))
-    keys = [to_plain_argument(key, depth) for key, _ in items]
+    keys = [to_plain_argument(key, depth) if type(key) in _KEY_CONTAINERS else to_plain_scalar(key) for key, _ in items]
     is_plain_dict = type(value) is dict
     if is_plain_dict and _are_same(keys, (key for key, _ in items)):
         return value
@@ -84,4 +89,4 @@ def _build_container(kind: Callable[..., T], items: object) -> T:
 
 
 def _are_same(new: Iterable[object], old: Iterable[object]) -> bool:
-    return all(one is other for one, other in zip(new, old, strict=True))
+    return all(item is given for item, given in zip(new, old, strict=True))

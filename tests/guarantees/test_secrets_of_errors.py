@@ -5,6 +5,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from typing import Any
+from unittest.mock import Mock
 
 import failing_tools
 import pytest
@@ -16,7 +19,7 @@ from praval_tools import Outcome, ToolCall, ToolRegistry
 from praval_tools.loop import ToolLoop
 from praval_tools.testing import fake_model
 
-KINDS = ("argument", "model", "own", "attribute", "in an error", "group", "cause", "context")
+KINDS = ("argument", "model", "own", "attribute", "in an error", "in a list", "slot", "group", "cause", "context")
 each_engine = pytest.mark.parametrize("engine", ["inline", "thread", "process"])
 
 
@@ -82,3 +85,40 @@ def test_are_hidden_in_late_results() -> None:
 
     assert "LateResult(" in written and "Account(owner='ann'" in written
     assert PIN not in written
+
+
+class Pages:
+    """Has a length, and gives pages without end."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def __iter__(self) -> Iterator[int]:
+        raise AssertionError("nobody has asked for pages")
+
+
+@pytest.mark.parametrize("held", [Mock(), Pages(), failing_tools.EndlessError()], ids=["mock", "pages", "causes"])
+def test_are_read_without_code_of_what_holds_them(held: object) -> None:
+    """Broken promise: a call ends. The search for secrets went through what a response made anew at each reading."""
+    with ToolRegistry(journal="memory") as registry:
+
+        @registry.tool("fetch", shared=True)
+        def fetch() -> None:
+            """Fetch."""
+            error = failing_tools.EndlessError("no answer")
+            error.response = held  # type: ignore[attr-defined]
+            raise error
+
+        assert Outcome.TOOL_ERROR is registry.execute(ToolCall("1", "fetch", {}, "ann")).outcome
+
+
+def test_a_result_that_has_every_attribute_ends() -> None:
+    """Broken promise: a call ends. An object that answers every question was taken for a table, again and again."""
+    with ToolRegistry(journal="memory") as registry:
+
+        @registry.tool("make", shared=True)
+        def make() -> Any:
+            """Make."""
+            return Mock()
+
+        assert Outcome.TOOL_ERROR is registry.execute(ToolCall("1", "make", {}, "ann")).outcome

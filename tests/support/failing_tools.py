@@ -18,6 +18,18 @@ class AccountError(Exception):
         self.account = account
 
 
+class SlotError(Exception):
+    """Holds an object in a slot."""
+
+    __slots__ = ("account",)
+
+
+class EndlessError(Exception):
+    """Says of itself that each has another cause."""
+
+    __cause__ = property(lambda self: EndlessError())  # type: ignore[assignment]
+
+
 @attrs.define(auto_exc=True)
 class PinError(Exception):
     """Marks its own field."""
@@ -31,8 +43,10 @@ def raise_marked(kind: str) -> None:
     errors = {
         "argument": ValueError(account), "model": ValueError([Login(owner="ann", pin=PIN)]), "own": PinError(PIN),
         "attribute": AccountError(account), "in an error": ValueError(KeyError(account)),
+        "in a list": RuntimeError([{"error": ValueError(account)}]), "slot": SlotError(f"{account}"),
         "group": ExceptionGroup("several", [AccountError(account)]),
     }  # fmt: skip
+    errors["slot"].account = account  # type: ignore[attr-defined]
     if kind in errors:
         raise errors[kind]
     try:

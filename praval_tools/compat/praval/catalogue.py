@@ -17,7 +17,7 @@ from praval_tools.compat.praval.conversion import (
     get_registration,
     make_fallback_name,
     to_agent_name,
-    to_plain_value,
+    to_plain_key,
     to_registry_name,
     to_registry_tool,
 )
@@ -65,7 +65,7 @@ class PravalCatalogue:
         return self._find_tool(name, lambda candidate: tools[candidate].tool if candidate in tools else None)
 
     def _find_tool(self, name: str, get_tool: Callable[[str], AnyTool | None]) -> AnyTool | None:
-        name = to_plain_value(name)
+        name = to_plain_key(name)
         for candidate in (to_registry_name(name), make_fallback_name(name)):
             tool = get_tool(candidate)
             if tool is not None and get_praval_name(tool) == name:

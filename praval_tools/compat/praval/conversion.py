@@ -144,10 +144,10 @@ def to_registry_tool(
     # not a field: the very object that was registered is given back, and copies of the tool carry it along
     converted.__dict__[_REGISTRATION_ATTRIBUTE] = PravalRegistration(
         tool=tool,
-        name=to_plain_value(metadata.tool_name),
+        name=to_plain_key(metadata.tool_name),
         registered_name=registered,
-        owner=to_plain_value(metadata.owned_by or None),
-        category=to_plain_value(metadata.category),
+        owner=to_plain_key(metadata.owned_by or None),
+        category=to_plain_key(metadata.category),
         shared=bool(metadata.shared),
         metadata=converted.metadata,
         entry=entry,
@@ -156,7 +156,7 @@ def to_registry_tool(
     return converted
 
 
-def to_plain_value(value: object) -> Hint:
+def to_plain_key(value: object) -> Hint:
     """Return a value of Praval's metadata without its own class, whose code would run where it is compared."""
     plain = to_plain_scalar(value)
     return plain if type(plain) in SCALAR_TYPES else to_plain_text(plain)

@@ -12,7 +12,7 @@ from praval_tools.compat.praval.conversion import (
     get_registration,
     refresh_praval_tool,
     to_agent_name,
-    to_plain_value,
+    to_plain_key,
     to_praval_tool,
 )
 from praval_tools.compat.praval.model import Tool, make_tool_error
@@ -81,7 +81,7 @@ class ToolRegistry:
 
     def get_tools_by_category(self, category: str) -> list[Tool]:
         """Return the tools of a category."""
-        tools = self.registry.list_all_tools()
+        tools, category = self.registry.list_all_tools(), to_plain_key(category)
         return [self._convert_tool(tool) for tool in tools if category and get_praval_category(tool) == category]
 
     def get_shared_tools(self) -> list[Tool]:
@@ -133,7 +133,7 @@ class ToolRegistry:
         tool = self._catalogue.find_tool(tool_name)
         if tool is None:
             return False
-        name = to_plain_value(agent_name)
+        name = to_plain_key(agent_name)
         is_assigned = self.registry.assign_tool_to_agent(tool, to_agent_name(name), reason=ASSIGNED_REASON)
         if is_assigned:
             self._catalogue.agents[name] = None

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from praval_tools.compat.praval.conversion import RISK_LEVELS, to_plain_value
+from praval_tools.compat.praval.conversion import RISK_LEVELS, to_plain_key
 from praval_tools.compat.praval.model import Tool, ToolMetadata, make_tool_error
 from praval_tools.compat.praval.registry import get_tool_registry
 from praval_tools.misuse import explain_misuse_and_take_plain_texts
@@ -84,7 +84,7 @@ def discover_tools(module: str | None = None, pattern: str | None = None, catego
 
     What cannot be imported is logged and left out, as in Praval; `praval_tools.discover_tools` raises.
     """
-    registry = get_tool_registry()
+    registry, category = get_tool_registry(), to_plain_key(category)
     if category:
         return registry.get_tools_by_category(category)
     if module:
@@ -114,7 +114,7 @@ def list_tools(
 ) -> list[dict[str, Any]]:
     """Return what tools say about themselves: those of an agent, else of a category, else the shared ones, else all."""
     registry = get_tool_registry()
-    agent_name, category = to_plain_value(agent_name), to_plain_value(category)
+    agent_name, category = to_plain_key(agent_name), to_plain_key(category)
     if agent_name:
         tools = registry.get_tools_for_agent(agent_name)
     elif category:
@@ -156,7 +156,7 @@ class ToolCollection:
         Raises:
             ToolError: There is no such tool.
         """
-        tool_name = to_plain_value(tool_name)
+        tool_name = to_plain_key(tool_name)
         if not get_tool_registry().get_tool(tool_name):
             raise make_tool_error(f"Tool '{tool_name}' not found in registry")
         if tool_name not in self.tools:
@@ -164,7 +164,7 @@ class ToolCollection:
 
     def remove_tool(self, tool_name: str) -> bool:
         """Remove a tool from the group, and tell whether it was in it."""
-        tool_name = to_plain_value(tool_name)
+        tool_name = to_plain_key(tool_name)
         if tool_name in self.tools:
             self.tools.remove(tool_name)
             return True

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from praval_tools.execution.engines.described_errors import describe_remote_error, restore_error
 from praval_tools.execution.engines.messages import DescribedResult
-from praval_tools.execution.failures import make_encoding_error, read_marked_errors
+from praval_tools.execution.failures import make_encoding_error, read_error_secrets
 from praval_tools.execution.runtime import Runtime
 from praval_tools.schema.json_values import is_json
 from praval_tools.schema.spellings import read_marked_values
@@ -45,7 +45,7 @@ def describe_result(result: ToolResult, runtime: Runtime) -> DescribedResult:
                 result, outcome=Outcome.TOOL_ERROR, error=str(made), error_type=made.error_type, exception=made
             )
     if result.exception is not None:
-        written = WrittenValue(marked_values=write_marked_errors(result.name, result.exception))
+        written = WrittenValue(marked_values=write_error_secrets(result.exception))
     decision = result.decision
     if decision is not None:
         source = None if decision.source is None else str(decision.source)
@@ -93,9 +93,9 @@ def write_return_value(implementation: ToolImplementation | None, tool: str, val
         return WrittenValue(pack_value(json), members, tuple(map(pack_value, marked_values)))
 
 
-def write_marked_errors(tool: str, error: BaseException) -> tuple[object, ...]:
+def write_error_secrets(error: BaseException) -> tuple[object, ...]:
     """Return what classes mark as secret in what a tool raised, as JSON."""
-    return tuple(map(pack_value, read_marked_errors(tool, error)))
+    return tuple(map(pack_value, read_error_secrets(error)))
 
 
 def _find_address(implementation: ToolImplementation | None) -> str:

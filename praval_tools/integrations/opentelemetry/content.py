@@ -18,7 +18,7 @@ from praval_tools.runs.call_secrets import (
     find_shown_secrets,
     hide_class_messages,
 )
-from praval_tools.runs.call_writer import read_run_error, write_run_value
+from praval_tools.runs.call_writer import read_run_error_secrets, write_run_value
 from praval_tools.schema.json_values import replace_surrogates, replace_surrogates_in_json
 from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.truncation import truncate_json, truncate_text
@@ -64,7 +64,7 @@ class CallContent:
             return result
         if result.outcome is not Outcome.OK:
             if self._run is not None and result.exception is not None:
-                marked_values = read_run_error(self._run, result.exception)
+                marked_values = read_run_error_secrets(self._run, result.exception)
                 self._secrets = self._plan.mark_secrets(marked_values, self._secrets)
             error = find_arguments_error(result)
             text = result.error if error is None else str(hide_class_messages(error, self._plan, self._secrets))

@@ -6,7 +6,7 @@ from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Mu
 from typing import Any, Final
 
 from praval_tools.compat.praval.catalogue import get_catalogue
-from praval_tools.compat.praval.conversion import get_praval_name, get_registration, refresh_praval_tool, to_plain_value
+from praval_tools.compat.praval.conversion import get_praval_name, get_registration, refresh_praval_tool, to_plain_key
 from praval_tools.errors import ToolUsageError
 from praval_tools.integrations.praval.entries import Arguments, ToolEntry, build_entry_function
 from praval_tools.integrations.praval.migration import ToolMigrator, build_entry_tool
@@ -236,13 +236,13 @@ class AgentToolEntries(MutableMapping[str, dict[str, Any]]):
     def __setitem__(self, name: str, entry: dict[str, Any]) -> None:
         if not isinstance(entry, Mapping) or not callable(entry.get("function")):
             raise ToolUsageError(f"An entry of an agent's tools has a 'function'; {name!r} got {entry!r}.")
-        name = to_plain_value(name)
+        name = to_plain_key(name)
         self._tools.declare_tool(name, entry)
         self.written[name] = entry
         self.deleted.discard(name)
 
     def __delitem__(self, name: str) -> None:
-        name = to_plain_value(name)
+        name = to_plain_key(name)
         if not self._tools.tool_exists(name):
             raise KeyError(name)
         self._tools.remove_tool(name)

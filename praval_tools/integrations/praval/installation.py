@@ -7,7 +7,7 @@ from functools import cache
 from typing import Self, cast
 
 from praval_tools.compat.praval.catalogue import get_catalogue
-from praval_tools.compat.praval.conversion import get_praval_name, to_agent_name, to_plain_value
+from praval_tools.compat.praval.conversion import get_praval_name, to_agent_name, to_plain_key
 from praval_tools.compat.praval.model import Tool
 from praval_tools.compat.praval.registry import ToolRegistry as View
 from praval_tools.compat.praval.registry import build_view
@@ -26,7 +26,7 @@ class InstalledView(View):
 
     def get_tools_for_agent(self, agent_name: str) -> list[Tool]:
         """Return the tools that the agent may call now."""
-        agent_name = to_plain_value(agent_name)
+        agent_name = to_plain_key(agent_name)
         tools = self.registry.get_tools_for_agent(to_agent_name(agent_name))
         reported = get_catalogue(self.registry).reported_tools.setdefault(agent_name, set())
         reported.update(map(get_praval_name, tools))

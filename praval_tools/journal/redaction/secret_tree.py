@@ -40,8 +40,8 @@ class SecretNode:
         secret_keys: The keys of the value are secret.
         contains_secrets: Something inside is secret.
         secret_member_names: The keys of what is secret anywhere inside; for text that should be JSON and is not.
-        member_names: All keys that the schema names, where the others in what is secret are secret, too; else None.
-        hides_unknown_keys: Keys that the schema does not name may be secret ones of a dict that was left out.
+        member_names: All keys that the schema names; others in a secret value are secret, too. Only of a root.
+        hides_unknown_keys: Unknown keys may be those of a secret dict whose own level was left out.
         container_types: The containers, dict and list, that fit here; others may be misplaced. None where not known.
         is_closed: Members that the schema does not name do not fit.
         alternatives: Nodes that describe the same value, too.

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
 
+import pydantic
 import pytest
 
 pytest.importorskip("langchain")
@@ -348,6 +349,7 @@ class TestReadValues:
             ({"alias_generator": str.upper}, Field(1, alias="times"), "'alias_generator'"),
             ({"str_strip_whitespace": True}, 1, "'str_strip_whitespace'"),
             ({"validate_default": True}, 1, "'validate_default'"),
+            ({"validate_assignment": True, "ser_json_bytes": "base64", "allow_inf_nan": True}, 1, None),
             ({"strict": True}, 1, "'strict'"),
             ({}, Field(1, validate_default=True), "validate_default of the field 'times'"),
             ({"extra": "allow", "frozen": True, "populate_by_name": True, "strict": False}, 1, None),
@@ -371,6 +373,34 @@ class TestReadValues:
         else:
             with pytest.raises(ToolDefinitionError, match=said):
                 import_tools(registry, [tool])
+
+    @pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince20")
+    @pytest.mark.parametrize(
+        "decorate",
+        [
+            lambda read: pydantic.validator("doubled", pre=True)(read),
+            lambda read: pydantic.root_validator(pre=True)(read),
+        ],
+        ids=["validator", "root_validator"],
+    )
+    def test_reach_no_validator_in_the_spelling_of_pydantic_1(
+        self, registry: ToolRegistry, decorate: Callable[..., Any]
+    ) -> None:
+        """It stands before them, too."""
+
+        class Arguments(BaseModel):
+            doubled: Doubled
+
+            @decorate
+            def read(cls, item: Any) -> Any:
+                return item
+
+        tool = StructuredTool.from_function(
+            lambda doubled: doubled.amount, name="double", description="D.", args_schema=Arguments
+        )
+
+        with pytest.raises(ToolDefinitionError, match="validator 'read'"):
+            import_tools(registry, [tool])
 
     def test_whose_hints_do_not_work_are_found(self, registry: ToolRegistry) -> None:
         """The error says where the program's function stands."""
