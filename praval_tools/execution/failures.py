@@ -177,7 +177,7 @@ def _iter_exception_parts(error: BaseException) -> Iterator[object]:
     yield from (read(error) for read in _EXCEPTION_READERS)
     for base in type(error).__mro__:
         for member in type.__dict__["__dict__"].__get__(base).values():
-            if type(member) is MemberDescriptorType:  # a slot, or an attribute of a built-in exception
+            if type(member) is MemberDescriptorType:  # of `__slots__`, or of a built-in exception
                 with suppress(AttributeError):
                     yield member.__get__(error)
 

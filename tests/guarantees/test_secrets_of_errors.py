@@ -19,7 +19,18 @@ from praval_tools import Outcome, ToolCall, ToolRegistry
 from praval_tools.loop import ToolLoop
 from praval_tools.testing import fake_model
 
-KINDS = ("argument", "model", "own", "attribute", "in an error", "in a list", "slot", "group", "cause", "context")
+KINDS = (
+    "argument",
+    "model",
+    "own",
+    "attribute",
+    "in an error",
+    "in a list",
+    "declared attribute",
+    "group",
+    "cause",
+    "context",
+)
 each_engine = pytest.mark.parametrize("engine", ["inline", "thread", "process"])
 
 

@@ -18,8 +18,8 @@ class AccountError(Exception):
         self.account = account
 
 
-class SlotError(Exception):
-    """Holds an object in a slot."""
+class DeclaredError(Exception):
+    """Holds an object in an attribute of `__slots__`."""
 
     __slots__ = ("account",)
 
@@ -43,10 +43,10 @@ def raise_marked(kind: str) -> None:
     errors = {
         "argument": ValueError(account), "model": ValueError([Login(owner="ann", pin=PIN)]), "own": PinError(PIN),
         "attribute": AccountError(account), "in an error": ValueError(KeyError(account)),
-        "in a list": RuntimeError([{"error": ValueError(account)}]), "slot": SlotError(f"{account}"),
+        "in a list": RuntimeError([{"error": ValueError(account)}]), "declared attribute": DeclaredError(f"{account}"),
         "group": ExceptionGroup("several", [AccountError(account)]),
     }  # fmt: skip
-    errors["slot"].account = account  # type: ignore[attr-defined]
+    errors["declared attribute"].account = account  # type: ignore[attr-defined]
     if kind in errors:
         raise errors[kind]
     try:
