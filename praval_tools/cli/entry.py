@@ -144,7 +144,7 @@ def root_command() -> None:
     """
 
 
-def run(arguments: list[str], has_working_folder: bool) -> int:
+def run(arguments: list[str], has_working_folder: bool = False) -> int:
     """Run the command line and return its exit code; an error is one line, with --traceback the whole traceback."""
     if has_working_folder:
         sys.path[0] = AppFolder(sys.path[0])
