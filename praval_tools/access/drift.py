@@ -11,7 +11,7 @@ from praval_tools.access.records import ToolRecord
 from praval_tools.names import shorten_repr
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.implementation import ToolImplementation
-from praval_tools.tools.metadata import RiskLevel, Safety, ToolMetadata
+from praval_tools.tools.metadata import SAFETY_FIELDS, RiskLevel, Safety, ToolMetadata
 
 
 class ToolSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ class ToolSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     open_world: bool | None = None
 
 
-_SAFETY_FIELDS: Final = ("requires_approval", "risk_level", "safety", "read_only", "destructive", "open_world")
+_SAFETY_FIELDS: Final = ("requires_approval", *SAFETY_FIELDS)
 
 
 def take_snapshot(record: ToolRecord) -> ToolSnapshot:

@@ -24,6 +24,7 @@ from praval_tools.tools.argument_spellings import read_marked_arguments
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.decision import Allow, ApprovalAnswer, ApprovalEntry, ApprovalRequest, Deny
 from praval_tools.tools.frames import activate_tool_frame
+from praval_tools.tools.metadata import SAFETY_FIELDS
 from praval_tools.tools.tool import AnyTool
 from praval_tools.values.builtin_iteration import iterate_items_without_overrides
 
@@ -292,9 +293,10 @@ def list_entries_of_tool(approvals: Approvals, tool: str, principal: Principal) 
 
 
 def describe_approved_tool(tool: AnyTool) -> tuple[str, str, str]:
-    """Return what an approval is bound to of *tool*: its definition, its origin, and the risk that is shown."""
+    """Return what an approval is bound to of *tool*: its definition, its origin, and what it says of its safety."""
     origin, digest = get_tool_origin(tool), tool.implementation.definition_digest
-    return tool.fingerprint, f"{origin} {digest}" if digest else origin, tool.metadata.risk_level
+    safety = " ".join(f"{name}={getattr(tool.metadata, name)}" for name in SAFETY_FIELDS)
+    return tool.fingerprint, f"{origin} {digest}" if digest else origin, safety
 
 
 def write_exactly(arguments: Mapping[str, object]) -> str:

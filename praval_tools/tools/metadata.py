@@ -40,6 +40,9 @@ Safety = Literal["native", "sandboxed", "external"]
 ErrorStyle = Literal["message", "masked"]
 Engine = Literal["inline", "thread", "process", "celery"]
 
+# what a tool says of how bad a call may be: approvals, and grants made at run time, are for a tool that says just that
+SAFETY_FIELDS: Final = ("risk_level", "safety", "read_only", "destructive", "open_world")
+
 _TEXT_FIELDS: Final = ("version", "author", "approval_reason", "title")
 _BOOL_FIELDS: Final = ("shared", "requires_approval", "concurrency_safe", "private")
 _OPTIONAL_BOOL_FIELDS: Final = ("read_only", "destructive", "idempotent", "open_world", "strict_arguments")

@@ -209,6 +209,27 @@ class TestLater:
 
         assert Outcome.APPROVAL_REQUIRED is execute(call()).outcome
 
+    @pytest.mark.parametrize(
+        "safety",
+        [{"risk_level": "critical"}, {"destructive": True}, {"read_only": True}, {"open_world": True}],
+        ids=str,
+    )
+    def test_another_safety(self, registry: ToolRegistry, execute: Execute, safety: dict[str, Any]) -> None:
+        """A tool that says something else of its safety needs another approval."""
+
+        def declare(**changes: Any) -> None:
+            @registry.tool("pay", owned_by="ann", requires_approval=True, replace=True, **changes)
+            def pay(to: str, amount: int = 1) -> int:
+                """Pay."""
+                return amount
+
+        declare()
+        for call_id, changes, outcome in (("1", {}, Outcome.OK), ("2", safety, Outcome.APPROVAL_REQUIRED)):
+            execute(call(call_id=call_id))
+            registry.approvals.answer(call_id, Allow())
+            declare(**changes)
+            assert outcome is execute(call(call_id=call_id)).outcome
+
     def test_expires(self, registry: ToolRegistry, execute: Execute, clock: HandClock) -> None:
         """A request and its answer are over after an hour."""
         execute(call())
