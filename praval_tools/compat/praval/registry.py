@@ -56,7 +56,7 @@ class ToolRegistry:
         Raises:
             ToolError: The name is taken, or whoever is running may not register it.
         """
-        name = tool.metadata.tool_name
+        name = to_plain_key(tool.metadata.tool_name)
         if self._catalogue.find_declared_tool(name) is not None:
             raise make_tool_error(f"Tool '{name}' is already registered")
         self._catalogue.register(tool, name)
