@@ -378,7 +378,7 @@ def _close_generator(
 async def drive_async_generator(given: GivenWork, place: int) -> AsyncGenerator[object, object]:
     """Drive an async generator, each step of it in the agent's context."""
     generator, scope, kept_settings = given.begin(place), given.scope, Settings()
-    step: Callable[[Any], Awaitable[object]] = generator.asend
+    step: Callable[[Any], Awaitable[object]] = partial(_send_first, generator)
     value: object = None
     try:
         while True:
@@ -398,6 +398,20 @@ async def drive_async_generator(given: GivenWork, place: int) -> AsyncGenerator[
         else:
             await await_in_frame(_make_cleanup_frame(scope), generator.aclose(), kept_settings)
         given.end(place)
+
+
+def _send_first(generator: AsyncGenerator[object, object], value: object) -> Awaitable[object]:
+    """Begin an async generator that its driver alone ends: an event loop, or the collector, would do so as the host."""
+    hooks = sys.get_asyncgen_hooks()
+    sys.set_asyncgen_hooks(firstiter=None, finalizer=_leave_to_driver)
+    try:
+        return generator.asend(value)
+    finally:
+        sys.set_asyncgen_hooks(*hooks)
+
+
+def _leave_to_driver(generator: object) -> None:
+    pass
 
 
 def _close_async_generator(
