@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from praval_tools.access import events, succession
+from praval_tools.access import events
 from praval_tools.access.drift import take_snapshot
 from praval_tools.access.permissions import Grant, get_terms_key, list_request_keys, takes_place_of
 from praval_tools.access.records import (
@@ -41,7 +41,13 @@ from praval_tools.access.state import (
     with_access,
     without_grant,
 )
-from praval_tools.access.succession import make_first_record, make_successor, with_change, without_ended_change
+from praval_tools.access.succession import (
+    make_first_record,
+    make_successor,
+    with_change,
+    without_ended_change,
+    without_own_record,
+)
 from praval_tools.names import FILE_LABEL_PREFIX, describe_author, get_collision_keys
 from praval_tools.persistent_map import PersistentMap as Map
 from praval_tools.tools.tool import AnyTool
@@ -158,7 +164,7 @@ def _without_tool(state: AccessState, tool: AnyTool) -> AccessState:
     return replace(
         state,
         tools=state.tools.discard(tool.name),
-        withdrawn=succession.without_own_record(state.withdrawn, tool),
+        withdrawn=without_own_record(state.withdrawn, tool),
         names_by_wire_key=reduce(Map.discard, get_collision_keys(tool.name), state.names_by_wire_key),
         tools_by_label=_update_labels(state, tool.name, tool, None, 0),
     )
