@@ -103,6 +103,13 @@ class GivenWork:
         """Forget work that has ended."""
         self._begun.pop(place, None)
 
+    def close(self, place: int) -> None:
+        """End work that its driver has begun, where it has not ended: a coroutine that may not go on."""
+        if isinstance(work := self._begun[place], CoroutineType):
+            work.close()
+        del work
+        self.end(place)
+
     def __del__(self) -> None:
         if self._waiting or self._begun:
             run_at_end(self._end_all)
@@ -225,14 +232,10 @@ def _wrap_context_manager(given: GivenWork, manager: Any) -> object:
     wrapped = object.__new__(type(manager))
     wrapped.gen, wrapped.__doc__ = wrap_outcome(given, manager.gen), manager.__doc__
     if hasattr(manager, "func"):  # where it is not entered yet
-        function, args, keywords, scope = manager.func, manager.args, manager.kwds, given.scope
+        function, scope = partial(manager.func, *manager.args, **manager.kwds), given.scope
 
-        @keep_frame
         def make_generator() -> object:  # for each call, where it is a decorator
-            made = GivenWork(scope)
-            with _activate_scope(scope):
-                generator = function(*args, **keywords)
-            return wrap_outcome(made, generator)
+            return _take_step(scope, None, function)
 
         wrapped.func, wrapped.args, wrapped.kwds = make_generator, (), {}
     return wrapped
@@ -323,18 +326,13 @@ async def _await_in_context(given: GivenWork, place: int) -> object:
         frame = make_frame(resolve_scope(given.scope))
         return wrap_outcome(given, await await_in_frame(frame, awaitable))
     finally:
-        held = [awaitable]
-        del awaitable
-        run_at_end(_end_awaitable, given, place, held)
+        del awaitable  # now only *given* holds it, and lets it go in the agent's context
+        run_at_end(_end_awaitable, given, place)
 
 
-def _end_awaitable(given: GivenWork, place: int, held: list[object]) -> None:
-    """End the awaitable in *held*, which nothing else holds, in the agent's context."""
+def _end_awaitable(given: GivenWork, place: int) -> None:
     with _activate_cleanup(given.scope):
-        if isinstance(awaitable := held.pop(), CoroutineType):  # where it may not go on here
-            awaitable.close()
-        del awaitable
-        given.end(place)
+        given.close(place)
 
 
 def _drive_generator(given: GivenWork, place: int) -> Generator[object, object, object]:
@@ -360,10 +358,12 @@ def _drive_generator(given: GivenWork, place: int) -> Generator[object, object, 
 
 
 @keep_frame
-def _take_step(scope: FrameScope, kept_settings: Settings, step: Callable[..., object], value: object) -> object:
+def _take_step(
+    scope: FrameScope, kept_settings: Settings | None, step: Callable[..., object], *args: object
+) -> object:
     given = GivenWork(scope)
     with _activate_scope(scope, kept_settings):
-        item = step(value)
+        item = step(*args)
     return wrap_outcome(given, item)
 
 
