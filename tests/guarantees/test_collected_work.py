@@ -1,6 +1,6 @@
 """Work of an agent that the garbage collector or an event loop ends: as the agent's, and it corrupts no context."""
 
-# Tests of: tools/finalizers, registry/given_work
+# Tests of: tools/finalizers, registry/agent_work
 
 from __future__ import annotations
 
