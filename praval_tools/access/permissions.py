@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from praval_tools.tools.implementation import ToolImplementation
 
 
-def _freeze_bounds(where: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+def _freeze_bounds(where: Mapping[str, object] | None) -> Mapping[str, object] | None:
     """Return a read-only copy of bounds, whatever kind of mapping they are given as."""
-    frozen_bounds: Mapping[str, Any] | None = freeze_json(to_plain_bounds(where))
+    frozen_bounds: Mapping[str, object] | None = freeze_json(to_plain_bounds(where))
     return frozen_bounds
 
 

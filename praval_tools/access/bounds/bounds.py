@@ -193,7 +193,7 @@ def _iter_part_problems(bound: object, known: SchemaPart, place: str) -> Iterato
 
 def is_satisfiable(bounds: Sequence[Bounds], parameters_schema: Mapping[str, Any]) -> bool:
     """Return False only where no arguments can meet all *bounds* and the schema together."""
-    schemas = [bound._arguments_schema for bound in bounds]
+    schemas = [bound.arguments_schema for bound in bounds]
     values = [constraint for schema in schemas for constraint in _iter_value_constraints(schema)]
     if values and not can_all_hold([*values, dict(parameters_schema)]):
         return False
