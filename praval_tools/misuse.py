@@ -56,21 +56,21 @@ def explain_misuse(cls: C) -> C:
 
     Left as they are: those with `checks_own_calls`.
     """
-    return _explain_misuse(cls, takes_plain_texts=False)
+    return _explain_misuse(cls, takes_plain_arguments=False)
 
 
-def explain_misuse_and_take_plain_texts(cls: C) -> C:
-    """Do what `explain_misuse` does, and give the methods plain texts for those that have a class of their own."""
-    return _explain_misuse(cls, takes_plain_texts=True)
+def explain_misuse_and_take_plain_arguments(cls: C) -> C:
+    """Do what `explain_misuse` does, and give the methods plain arguments; see `to_plain_argument`."""
+    return _explain_misuse(cls, takes_plain_arguments=True)
 
 
-def _explain_misuse(cls: C, *, takes_plain_texts: bool) -> C:
+def _explain_misuse(cls: C, *, takes_plain_arguments: bool) -> C:
     for name, member in list(vars(cls).items()):
         method = member.__func__ if isinstance(member, classmethod) else member
         is_public = name == "__init__" or not name.startswith("_")
         if isinstance(method, FunctionType) and is_public and not hasattr(method, "checks_own_calls"):
             label = cls.__name__ if name == "__init__" else name
-            checked = _with_readable_errors(method, label, takes_plain_texts=takes_plain_texts)
+            checked = _with_readable_errors(method, label, takes_plain_arguments=takes_plain_arguments)
             setattr(cls, name, classmethod(checked) if method is not member else checked)
     return cls
 
@@ -92,10 +92,10 @@ def explain_wrong_calls(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _with_readable_errors(
-    method: Callable[P, R], label: str, *, leading: int = 1, takes_plain_texts: bool = False
+    method: Callable[P, R], label: str, *, leading: int = 1, takes_plain_arguments: bool = False
 ) -> Callable[P, R]:
     """Return *method* with readable errors; its *leading* parameters are not the caller's, such as `self`."""
-    make_plain = _make_plain_texts_maker(method)
+    make_plain = _make_argument_converter(method) if takes_plain_arguments else None
 
     def explain(error: TypeError, args: tuple[object, ...], keywords: Mapping[str, object]) -> TypeError:
         signature = inspect.signature(method)
@@ -106,9 +106,9 @@ def _with_readable_errors(
 
         @wraps(method)
         async def awaited(*args: P.args, **keywords: P.kwargs) -> object:
+            if make_plain is not None:
+                args, keywords = make_plain(args, keywords)  # type: ignore[assignment]
             try:
-                if takes_plain_texts:
-                    args, keywords = make_plain(args, keywords)  # type: ignore[assignment]
                 work = method(*args, **keywords)
             except TypeError as error:
                 raise explain(error, args, keywords) from None
@@ -118,9 +118,9 @@ def _with_readable_errors(
 
     @wraps(method)
     def checked(*args: P.args, **keywords: P.kwargs) -> R:
+        if make_plain is not None:
+            args, keywords = make_plain(args, keywords)  # type: ignore[assignment]
         try:
-            if takes_plain_texts:
-                args, keywords = make_plain(args, keywords)  # type: ignore[assignment]
             return method(*args, **keywords)
         except TypeError as error:
             traceback = error.__traceback__
@@ -138,8 +138,8 @@ _VALUE_PARAMETERS: Final = frozenset({"self", "cls", "deps", "result", "argument
 """Parameters for values of the program, which stay as they are."""
 
 
-def _make_plain_texts_maker(method: Callable[..., object]) -> Callable[[_Args, _Keywords], tuple[_Args, _Keywords]]:
-    """Return a function that makes the names and settings among the arguments of *method* plain texts."""
+def _make_argument_converter(method: Callable[..., object]) -> Callable[[_Args, _Keywords], tuple[_Args, _Keywords]]:
+    """Return a function that makes the names and settings among the arguments of *method* plain."""
     parameters = inspect.signature(method).parameters.values()
     more = [item.kind for item in parameters if item.kind in _CATCH_ALL and item.name not in _VALUE_PARAMETERS]
     takes_more_places, takes_more_names = (kind in more for kind in _CATCH_ALL)

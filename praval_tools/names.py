@@ -316,8 +316,8 @@ def format_count(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
-def make_texts_inside(context: Callable[[], AbstractContextManager[object]]) -> None:
-    """Have objects, whose classes may have code of their own, make their texts inside of *context*."""
+def set_object_context(context: Callable[[], AbstractContextManager[object]]) -> None:
+    """Set what `enter_object_context` returns."""
     _object_context[0] = context
 
 

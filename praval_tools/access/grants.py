@@ -10,7 +10,7 @@ from attrs import evolve
 from msgspec.structs import replace
 
 from praval_tools.access import events
-from praval_tools.access.bounds.given_bounds import read_bounds
+from praval_tools.access.bounds.given_bounds import to_plain_bounds
 from praval_tools.access.commands import EventList, get_tool_record, refuse_untrusted_plugin, require_owner
 from praval_tools.access.permissions import (
     Grant,
@@ -33,7 +33,6 @@ from praval_tools.access.state import (
 )
 from praval_tools.errors import GrantError, NotOwnerError, ToolUsageError, UnknownGrantError
 from praval_tools.names import OPERATOR, format_count, has_type, shorten_repr, to_plain_text
-from praval_tools.schema.json_input import MalformedArgumentsError
 from praval_tools.values.plain_times import to_plain_time
 
 
@@ -59,20 +58,10 @@ class GrantRequest(msgspec.Struct, frozen=True, kw_only=True):
             "key": None if self.key is None else to_plain_text(self.key),
             "reason": to_plain_text(self.reason),
             "expires": to_plain_time(self.expires),
-            "where": _to_plain_bounds(self.where),
+            "where": to_plain_bounds(self.where),
         }
         for name, value in plain.items():
             msgspec.structs.force_setattr(self, name, value)
-
-
-def _to_plain_bounds(where: Mapping[str, object] | None) -> Mapping[str, object] | None:
-    """Return a copy of bounds, of dicts and lists; what is not JSON stays as it is, and is refused."""
-    if not has_type(where, Mapping):
-        return where
-    try:
-        return read_bounds(where)
-    except MalformedArgumentsError:
-        return where
 
 
 class AssignmentDeclined(Exception):

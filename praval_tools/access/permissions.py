@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from attrs import field, frozen
 from attrs.converters import optional
 
+from praval_tools.access.bounds.given_bounds import to_plain_bounds
 from praval_tools.lazy_import import load
 from praval_tools.misuse import explain_misuse
 from praval_tools.names import OPERATOR, HasName, to_plain_text
@@ -17,6 +18,12 @@ from praval_tools.schema.frozen_json import freeze_json
 if TYPE_CHECKING:
     from praval_tools.access.bounds.bounds import Bounds
     from praval_tools.tools.implementation import ToolImplementation
+
+
+def _freeze_bounds(where: Mapping[str, object] | None) -> Mapping[str, object] | None:
+    """Return a read-only copy of bounds, whatever kind of mapping they are given as."""
+    frozen_bounds: Mapping[str, object] | None = freeze_json(to_plain_bounds(where))
+    return frozen_bounds
 
 
 @explain_misuse
@@ -49,7 +56,7 @@ class Grant:
     reason: str = field(default="", converter=to_plain_text)
     expires: datetime | None = None
     max_calls: int | None = None
-    where: Mapping[str, Any] | None = field(default=None, hash=False, converter=freeze_json)
+    where: Mapping[str, Any] | None = field(default=None, hash=False, converter=_freeze_bounds)
     delegable: bool = False
     parent: str | None = None
     made: datetime | None = None

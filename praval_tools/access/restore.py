@@ -12,7 +12,7 @@ from praval_tools.access import events
 from praval_tools.access.drift import describe_drift, take_snapshot
 from praval_tools.access.permissions import Grant, compile_bounds, takes_place_of
 from praval_tools.access.records import ToolRecord
-from praval_tools.access.state import AccessState, get_tool_origin, is_declared_origin, list_changes_of_tool
+from praval_tools.access.state import AccessState, get_tool_origin, is_declared_origin, list_changes_without_declared
 from praval_tools.access.transitions import apply_event
 from praval_tools.errors import GrantError, ToolDefinitionError
 from praval_tools.tools.tool import AnyTool
@@ -29,7 +29,7 @@ def restore_changes(state: AccessState, name: str) -> list[events.AnyStateEvent]
     restored = list[events.AnyStateEvent]()
     if name not in state.tools:
         return restored
-    stored_changes = sorted(list_changes_of_tool(state, name), key=_get_restoration_order)
+    stored_changes = sorted(list_changes_without_declared(state, name), key=_get_restoration_order)
     ended_grants = {stored.key for stored in stored_changes if stored.kind == "ended" and stored.change is not None}
     for stored in stored_changes:
         is_over = stored.kind in ("grant", "ended") and stored.key in ended_grants  # whatever the tool is now
@@ -87,10 +87,10 @@ def _describe_change_drift(change: events.StateEvent | None, record: ToolRecord)
 
 def _select_applicable_part(stored: events.StoredChange, record: ToolRecord) -> events.StateEvent | None:
     """Return what of a stored change counts for the tool that is registered now."""
-    change, is_of_source = stored.change, stored.source == get_tool_origin(record.tool)
+    change = stored.change
     if isinstance(change, events.ToolUnshared):
         return change
-    if is_of_source:
+    if stored.source == get_tool_origin(record.tool):
         return None if _describe_change_drift(change, record) else change
     if isinstance(change, events.ToolConfigured):
         return events.extract_narrowing_part(change)

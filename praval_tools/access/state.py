@@ -131,14 +131,16 @@ class AccessState(msgspec.Struct, frozen=True):
                     return stored.change.grant
         return None
 
-    def iter_pending_grants(self, tool: str | None) -> Iterator[events.StoredChange]:
-        """Yield the journal's grants that wait for their tool: *tool*, or any."""
+    def iter_pending_grants(self, tool: str | None) -> Iterator[tuple[events.StoredChange, Grant]]:
+        """Yield the journal's grants that wait for their tool, *tool* or any: what the journal holds, and the grant."""
         for name in self.stored_changes if tool is None else (tool,):
             changes = [stored for stored in self.list_stored_changes(name) if stored.change is not None]
             ended = {stored.key for stored in changes if stored.kind == "ended"}
             for stored in changes:
-                if stored.kind == "grant" and stored.key not in self.grants and stored.key not in ended:
-                    yield stored
+                change = stored.change
+                is_over = stored.key in self.grants or stored.key in ended
+                if stored.kind == "grant" and not is_over and isinstance(change, events.ToolAssigned):
+                    yield stored, change.grant
 
     # ── lists ────────────────────────────────────────────────────────────────────────────────────
 
@@ -223,7 +225,7 @@ def find_tool_origin(state: AccessState, tool: str) -> str:
     return "" if record is None else get_tool_origin(record.tool)
 
 
-def list_changes_of_tool(state: AccessState, tool: str) -> list[events.StoredChange]:
+def list_changes_without_declared(state: AccessState, tool: str) -> list[events.StoredChange]:
     """Return the stored changes of a tool's name, without those of another tool that code of an agent declared."""
     origin = find_tool_origin(state, tool)
     changes = state.list_stored_changes(tool)
@@ -235,7 +237,7 @@ def list_shared_sources(state: AccessState, tool: str) -> list[str]:
     origin = find_tool_origin(state, tool)
     return [
         stored.source
-        for stored in list_changes_of_tool(state, tool)
+        for stored in list_changes_without_declared(state, tool)
         if isinstance(stored.change, events.ToolShared)
         and (stored.source == origin or not is_declared_origin(origin))
     ]
@@ -250,7 +252,7 @@ def list_changed_sources(state: AccessState, event: events.ToolChange) -> list[s
 
 def find_ended_grant(state: AccessState, tool: str, agent: str, maker: str, key: str) -> Grant | None:
     """Return a grant that *maker* made with this key and the journal holds as ended, whatever the tool is now."""
-    changes = list_changes_of_tool(state, tool)
+    changes = list_changes_without_declared(state, tool)
     ended = {stored.key for stored in changes if stored.kind == "ended" and stored.change is not None}
     for stored in changes if ended else ():
         change = stored.change
@@ -290,9 +292,9 @@ def find_pending_grants_ended_by(state: AccessState, event: events.StateEvent) -
         return []
     own_source = _find_own_source(state, tool, event.by)
     pending = {
-        stored.key: (stored, stored.change.grant)
-        for stored in state.iter_pending_grants(tool)
-        if isinstance(stored.change, events.ToolAssigned) and own_source in (None, stored.source)
+        stored.key: (stored, grant)
+        for stored, grant in state.iter_pending_grants(tool)
+        if own_source in (None, stored.source)
     }
     ended = [
         key

@@ -32,8 +32,9 @@ def make_successor(old: ToolRecord, tool: AnyTool, *, redeclares: bool, is_other
     before, replaced = old.tool.metadata, old.tool.implementation
     if get_declarer(tool) != get_declarer(old.tool):  # nothing of the one counts for the other
         return replace(
-            old, tool=tool, previous_implementation=None, declared_metadata=tool.metadata, changed_fields=frozenset()
-        )
+            old, tool=tool, past_owners=(), previous_implementation=None, declared_metadata=tool.metadata,
+            changed_fields=frozenset(),
+        )  # fmt: skip
     ended = set[str]()
     if is_other_version and before.shared:
         ended.add("shared")

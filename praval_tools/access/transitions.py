@@ -41,7 +41,6 @@ from praval_tools.access.state import (
     with_access,
     without_grant,
 )
-from praval_tools.access.succession import make_first_record, make_successor, with_change, without_ended_change
 from praval_tools.names import FILE_LABEL_PREFIX, describe_author, get_collision_keys
 from praval_tools.persistent_map import PersistentMap as Map
 from praval_tools.tools.tool import AnyTool
@@ -75,7 +74,7 @@ def _apply_tool_registered(state: AccessState, event: events.ToolRegistered) -> 
     old = state.tools.get(tool.name)
     if old is None:
         return _add_tool(state, event)
-    record = make_successor(old, tool, redeclares=event.redeclares, is_other_version=event.is_other_version)
+    record = succession.make_successor(old, tool, redeclares=event.redeclares, is_other_version=event.is_other_version)
     if event.is_other_version:
         state = _with_waiting_grants(state, tool.name)
         record = replace(record, overrides=_find_overrides(state, tool))
@@ -98,7 +97,7 @@ def _add_tool(state: AccessState, event: events.ToolRegistered) -> AccessState:
 
 
 def _make_record(state: AccessState, event: events.ToolRegistered, seq: int) -> ToolRecord:
-    record = make_first_record(event.tool, seq, state.withdrawn.get(event.tool.name))
+    record = succession.make_first_record(event.tool, seq, state.withdrawn.get(event.tool.name))
     if overrides := _find_overrides(state, event.tool):
         return replace(record, tool=record.tool.with_metadata(**dict(overrides)), overrides=overrides)
     return record
@@ -188,14 +187,14 @@ def _with_waiting_grants(state: AccessState, tool: str) -> AccessState:
 
 
 def _apply_ownership_transferred(state: AccessState, event: events.OwnershipTransferred) -> AccessState:
-    record = with_change(state.tools[event.tool], "owned_by")
+    record = succession.with_change(state.tools[event.tool], "owned_by")
     tool = record.tool.with_metadata(owned_by=event.to)
     past_owners = (*record.past_owners, record.tool.metadata.owned_by)
     return _with_own_change(_with_tool(state, replace(record, past_owners=past_owners), tool), event, "owner")
 
 
 def _apply_sharing(state: AccessState, event: events.ToolShared | events.ToolUnshared) -> AccessState:
-    record = with_change(state.tools[event.tool], "shared")
+    record = succession.with_change(state.tools[event.tool], "shared")
     tool = record.tool.with_metadata(shared=isinstance(event, events.ToolShared))
     return _with_own_change(_with_tool(state, record, tool), event, "shared")
 
@@ -410,7 +409,7 @@ def _with_stored_change(
 def _apply_stored_change(state: AccessState, event: events.StoredChange) -> AccessState:
     key = (event.kind, event.key, event.source)
     if event.change is None:
-        state = replace(state, tools=without_ended_change(state.tools, event))
+        state = replace(state, tools=succession.without_ended_change(state.tools, event))
     return _with_stored_change(state, event.tool, key, None if event.change is None else event)
 
 

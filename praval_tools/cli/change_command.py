@@ -9,7 +9,6 @@ import click
 from attrs import field, frozen
 
 from praval_tools import ToolRegistry, plugin_reports
-from praval_tools.access.events import ToolAssigned
 from praval_tools.access.state import AccessState
 from praval_tools.cli.app_option import complete_agent, complete_tool, find_app_spec, load_app_registry, report_options
 from praval_tools.cli.common import EXIT_REFUSED, CommandError, JsonObject, UsageError, find_command_line
@@ -152,8 +151,7 @@ def check_tool_exists(registry: ToolRegistry, tool: str, *, recorded_for: str | 
 
 
 def _is_recorded(state: AccessState, tool: str, agent: str) -> bool:
-    changes = [stored.change for stored in state.iter_pending_grants(tool)]
-    waiting = [change.grant.agent for change in changes if isinstance(change, ToolAssigned)]
+    waiting = [grant.agent for _, grant in state.iter_pending_grants(tool)]
     listed = state.get_profile(agent).tools
     return tool in (state.access_by_agent.get(agent) or ()) or tool in listed or agent in waiting
 

@@ -87,7 +87,8 @@ def _set_enabled(registry: ToolRegistry, name: str, kind: str | None, reason: st
         raise UsageError(f"{str(error).partition(';')[0]}; say which with --kind.") from error
     details = {"kind": kind, "name": name, "reason": reason}
     records = registry.state.disabled.get((kind, name), ())
-    if not records if enabled else any(record.by == OPERATOR for record in records):
+    is_unchanged = not records if enabled else any(record.by == OPERATOR for record in records)
+    if is_unchanged:
         text = f"The {kind} {name} is {'not disabled' if enabled else 'disabled already'}."
         return ChangeResult(text=text, changed=False, details=details)
     (registry.enable if enabled else registry.disable)(reason=reason, **cast(SwitchTarget, {kind: name}))

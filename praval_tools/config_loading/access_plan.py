@@ -147,8 +147,7 @@ class AccessPlan:
     def _plan_ends(self, state: AccessState, declared: Container[str]) -> list[events.AnyStateEvent]:
         """Plan the end of the grants that are not declared any more, also of those that wait for their tools."""
         grants = [record.grant for record in state.grants.values() if not record.end_reason]
-        waiting = (stored.change for stored in state.iter_pending_grants(None))
-        grants += [change.grant for change in waiting if isinstance(change, events.ToolAssigned)]
+        grants += [grant for _, grant in state.iter_pending_grants(None)]
         return [
             events.GrantRevoked(grant=grant.id, by=label, reason="not declared any more")
             for grant in grants

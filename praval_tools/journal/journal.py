@@ -30,7 +30,7 @@ from praval_tools.journal.replay import Recording, ReplayEntry
 from praval_tools.journal.stats import UsageStats
 from praval_tools.journal.storage.open_store import open_store
 from praval_tools.journal.storage.protocol import Item, Record, RecordFilters, RunInfo, Store
-from praval_tools.misuse import explain_misuse_and_take_plain_texts
+from praval_tools.misuse import explain_misuse_and_take_plain_arguments
 from praval_tools.names import OPERATOR, shorten_repr, to_plain_text
 from praval_tools.schema.encode import encode
 from praval_tools.schema.spellings import read_marked_values
@@ -169,7 +169,7 @@ def encode_value(_: str, value: object) -> EncodedResult:
         raise ToolUsageError(text) from error
 
 
-@explain_misuse_and_take_plain_texts
+@explain_misuse_and_take_plain_arguments
 class Journal:
     """
     What a store holds, as events.

@@ -8,9 +8,9 @@ from typing import Any
 
 from praval_tools.execution.context import FrameScope, activate_frame, make_frame
 from praval_tools.names import has_type
-from praval_tools.registry.given_work import (
+from praval_tools.registry.agent_work import (
     FIRST_PLACE,
-    GivenWork,
+    AgentWork,
     drive_async_generator,
     resolve_scope,
     wrap_outcome,
@@ -38,15 +38,15 @@ class AgentFunction:
     def __call__(self, *args: object, **kwargs: object) -> object:
         args = self._add_toolset(args, kwargs)
         scope = resolve_scope(self._scope)
-        given = GivenWork(scope)
+        work = AgentWork(scope)
         # made before what it drives: objects that are collected together end in the order of their age
-        async_driver = drive_async_generator(given, FIRST_PLACE)
+        async_driver = drive_async_generator(work, FIRST_PLACE)
         with activate_frame(make_frame(scope)):
             outcome = self._function(*args, **kwargs)
         if type(outcome) is AsyncGeneratorType:
-            given.hold(outcome)
+            work.hold(outcome)
             return async_driver
-        return wrap_outcome(given, outcome)
+        return wrap_outcome(work, outcome)
 
     def _add_toolset(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[object, ...]:
         """Return the positional arguments, with the toolset among them or in *kwargs*."""

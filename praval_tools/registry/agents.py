@@ -20,7 +20,7 @@ from praval_tools.access.store import StateStore
 from praval_tools.errors import NotOwnerError, ToolUsageError
 from praval_tools.execution.context import FrameScope, list_change_delegators, resolve_actor
 from praval_tools.execution.runtime import Runtime
-from praval_tools.misuse import checks_own_calls, explain_misuse_and_take_plain_texts
+from praval_tools.misuse import checks_own_calls, explain_misuse_and_take_plain_arguments
 from praval_tools.names import (
     OPERATOR,
     check_agent_name,
@@ -66,7 +66,7 @@ def set_default_registry_getter(getter: Callable[[], AgentRegistry]) -> None:
     _default_registry_getters[:] = [getter]
 
 
-@explain_misuse_and_take_plain_texts
+@explain_misuse_and_take_plain_arguments
 class Agent:
     """
     A named principal that calls tools.

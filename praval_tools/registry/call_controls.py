@@ -11,11 +11,11 @@ from datetime import timedelta
 
 from praval_tools.execution.approvals import ApprovalHandler, Approvals
 from praval_tools.execution.limits import Limit, Limits
-from praval_tools.misuse import explain_misuse_and_take_plain_texts
+from praval_tools.misuse import explain_misuse_and_take_plain_arguments
 from praval_tools.tools.decision import ApprovalAnswer, ApprovalRequest
 
 
-@explain_misuse_and_take_plain_texts
+@explain_misuse_and_take_plain_arguments
 class RegistryLimits:
     """The limits of one registry; a call needs a place under every limit that applies to it."""
 
@@ -51,7 +51,7 @@ class RegistryLimits:
         return self._limits.all()
 
 
-@explain_misuse_and_take_plain_texts
+@explain_misuse_and_take_plain_arguments
 class RegistryApprovals:
     """
     The approvals of one registry.

@@ -22,7 +22,7 @@ from praval_tools.execution.context import (
     resolve_actor,
     resolve_agent,
 )
-from praval_tools.misuse import explain_misuse_and_take_plain_texts
+from praval_tools.misuse import explain_misuse_and_take_plain_arguments
 from praval_tools.names import (
     OPERATOR,
     HasName,
@@ -52,7 +52,7 @@ Collisions = Literal["error", "rename", "keep", "replace"]
 COLLISIONS: Final[tuple[str, ...]] = get_args(Collisions)
 
 
-@explain_misuse_and_take_plain_texts
+@explain_misuse_and_take_plain_arguments
 class ToolCatalogue(ABC):
     """
     The tools of a registry, without agents, calls and journal; `ToolRegistry` adds these.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from praval_tools.access.commands import get_tool_record
-from praval_tools.misuse import explain_misuse_and_take_plain_texts
+from praval_tools.misuse import explain_misuse_and_take_plain_arguments
 from praval_tools.names import find_name, format_count, get_name
 from praval_tools.registry.agents import Agent, AgentTool, ensure_registered
 from praval_tools.registry.default import get_tool_registry
@@ -14,7 +14,7 @@ from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.tools.tool import AnyTool
 
 
-@explain_misuse_and_take_plain_texts
+@explain_misuse_and_take_plain_arguments
 class ToolCollection:
     """
     A named group of tools of one registry.

@@ -15,7 +15,7 @@ from praval_tools.access.store import StateStore
 from praval_tools.errors import PluginWarning, get_user_stacklevel
 from praval_tools.execution.context import resolve_actor
 from praval_tools.forks import ForkSafeLock
-from praval_tools.misuse import explain_misuse_and_take_plain_texts, explain_wrong_calls
+from praval_tools.misuse import explain_misuse_and_take_plain_arguments, explain_wrong_calls
 from praval_tools.registry.agents import set_default_registry_getter
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.tools.context_settings import ContextSetting, use_setting
@@ -111,7 +111,7 @@ def reset_tool_registry() -> None:
         _default.clear()
 
 
-@explain_misuse_and_take_plain_texts
+@explain_misuse_and_take_plain_arguments
 class use_registry:
     """Make *registry* the default one inside a `with` block or a decorated function."""
 

@@ -155,10 +155,10 @@ class AgentExporter:
         reason: bool,
     ) -> bytes:
         """Return the tools as JSON, sorted by name; the same bytes until one of them changes."""
-        if (plugin_formats := self._runtime.hooks.formats) and isinstance(api_format, str):
-            formats = load("praval_tools.formats")
-            api_format = formats.format_of(api_format, {**formats.FORMATS, **plugin_formats})
         form = to_plain_text(api_format) if has_type(api_format, str) else api_format
+        if (plugin_formats := self._runtime.hooks.formats) and isinstance(form, str):
+            formats = load("praval_tools.formats")
+            form = formats.format_of(form, {**formats.FORMATS, **plugin_formats})
         name = form if isinstance(form, str) else id(form)
         key = _ExportKey(name, bool(strict), to_tag_set(tags), to_tag_set(excluded_tags), bool(reason))
         cached = self._cache.get(key)

@@ -9,7 +9,7 @@ from typing import Final, Self, TypeAlias, cast
 from praval_tools.access.commands import require_operator
 from praval_tools.execution.context import resolve_actor
 from praval_tools.execution.protocols import ToolSource
-from praval_tools.misuse import explain_misuse_and_take_plain_texts
+from praval_tools.misuse import explain_misuse_and_take_plain_arguments
 
 Paths: TypeAlias = Sequence[str | os.PathLike[str]]
 RegistryBuilder: TypeAlias = Callable[[Callable[..., object], Paths, bool], object]
@@ -26,7 +26,7 @@ def set_configuration_loaders(build: RegistryBuilder, configure: RegistryConfigu
     _builders[:], _configurers[:] = [build], [configure]
 
 
-@explain_misuse_and_take_plain_texts
+@explain_misuse_and_take_plain_arguments
 class ConfiguredByFiles:
     """What a registry can do with the files of a configuration; only the operator does it."""
 

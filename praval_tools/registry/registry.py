@@ -23,7 +23,7 @@ from praval_tools.execution.deps import use_deps
 from praval_tools.execution.executor import Executor
 from praval_tools.execution.runtime import RegistryOptions, Runtime, list_foreign_problems
 from praval_tools.lazy_import import load
-from praval_tools.misuse import MISSING, checks_own_calls, explain_misuse_and_take_plain_texts, refuse_wrong_call
+from praval_tools.misuse import MISSING, checks_own_calls, explain_misuse_and_take_plain_arguments, refuse_wrong_call
 from praval_tools.names import check_agent_name, get_agent_name, get_name
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.call_controls import RegistryApprovals, RegistryLimits
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from praval_tools.runs.run import Run
 
 
-@explain_misuse_and_take_plain_texts
+@explain_misuse_and_take_plain_arguments
 class ToolRegistry(ToolCatalogue, ConfiguredByFiles, ConnectedToSources, ObservedByTelemetry):
     """
     The catalogue of tools, and who may call them.

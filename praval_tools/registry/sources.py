@@ -9,7 +9,7 @@ from praval_tools.access.commands import require_operator
 from praval_tools.execution.context import resolve_actor
 from praval_tools.execution.protocols import ToolSource
 from praval_tools.execution.runtime import Runtime
-from praval_tools.misuse import explain_misuse_and_take_plain_texts
+from praval_tools.misuse import explain_misuse_and_take_plain_arguments
 from praval_tools.names import format_count
 from praval_tools.registry.mcp_servers import connect_mcp
 from praval_tools.registry.openapi_services import OpenApiSpec, register_service
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from praval_tools.registry.source_options import McpOptions, OpenApiOptions
 
 
-@explain_misuse_and_take_plain_texts
+@explain_misuse_and_take_plain_arguments
 class ConnectedToSources:
     """What a registry can do with sources of tools; only the operator does it."""
 

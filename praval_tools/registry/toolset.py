@@ -24,7 +24,7 @@ from praval_tools.execution.pipeline import bind_arguments
 from praval_tools.execution.plain_calls import to_plain_call
 from praval_tools.execution.policies import find_policy_refusal
 from praval_tools.execution.protocols import Dispatcher
-from praval_tools.misuse import MISSING, checks_own_calls, explain_misuse_and_take_plain_texts, refuse_wrong_call
+from praval_tools.misuse import MISSING, checks_own_calls, explain_misuse_and_take_plain_arguments, refuse_wrong_call
 from praval_tools.names import fold_name, get_name, has_type, shorten_repr, suggest_names
 from praval_tools.registry.bound_tool import BoundTool, make_function
 from praval_tools.registry.export_cache import AgentExporter, ToolExportCache, decode_exports
@@ -47,7 +47,7 @@ ToolDeps = TypeVar("ToolDeps")
 AnyBoundTool: TypeAlias = BoundTool[..., Any]
 
 
-@explain_misuse_and_take_plain_texts
+@explain_misuse_and_take_plain_arguments
 class Toolset(Mapping[str, AnyBoundTool], Generic[Deps]):
     """
     The tools that one agent may call now, in registration order; live and read-only.

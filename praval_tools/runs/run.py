@@ -22,7 +22,7 @@ from praval_tools.journal.journal import (
     get_call_id,
 )
 from praval_tools.journal.replay import MATCH_MODES, MatchMode, Recording
-from praval_tools.misuse import explain_misuse_and_take_plain_texts
+from praval_tools.misuse import explain_misuse_and_take_plain_arguments
 from praval_tools.names import shorten_repr
 from praval_tools.runs.open_run import OpenRun, current_run, use_run
 from praval_tools.runs.recorder import Recorder
@@ -33,7 +33,7 @@ from praval_tools.tools.value_codec import is_plain_json
 _MAX_ID_LENGTH: Final = 1_000
 
 
-@explain_misuse_and_take_plain_texts
+@explain_misuse_and_take_plain_arguments
 class Run:
     """
     A journaled run, to be used as a context manager, sync or async: the calls inside are recorded under its id.

@@ -14,7 +14,7 @@ from typing import Any, Final, ParamSpec, Protocol, TypeVar
 import msgspec
 
 from praval_tools.errors import AccessWarning, NotOwnerError, ToolUsageError, get_user_stacklevel
-from praval_tools.names import OPERATOR, make_texts_inside
+from praval_tools.names import OPERATOR, set_object_context
 from praval_tools.tools.finalizers import is_collecting, run_at_end
 
 P = ParamSpec("P")
@@ -358,4 +358,4 @@ def _confine() -> AbstractContextManager[object]:
     return activate_tool_frame("repr")
 
 
-make_texts_inside(_confine)
+set_object_context(_confine)

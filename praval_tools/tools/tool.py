@@ -18,7 +18,7 @@ from praval_tools.errors import (
     get_user_stacklevel,
 )
 from praval_tools.lazy_import import load
-from praval_tools.misuse import explain_misuse_and_take_plain_texts
+from praval_tools.misuse import explain_misuse_and_take_plain_arguments
 from praval_tools.names import check_tool_name
 from praval_tools.schema.docstrings import find_docstring
 from praval_tools.schema.schema_tree import JsonSchema
@@ -34,7 +34,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@explain_misuse_and_take_plain_texts
+@explain_misuse_and_take_plain_arguments
 @frozen(eq=False, slots=False, init=False)
 class Tool(Generic[P, R]):
     """

@@ -14,17 +14,23 @@ from typing import Final, TypeVar, cast
 K = TypeVar("K")
 V = TypeVar("V")
 
+BUILTIN_COLLECTIONS: Final = (list, tuple, set, frozenset, deque)
 _ITERATORS: Final[Mapping[type, Callable[..., Iterable[object]]]] = {
-    kind: kind.__iter__ for kind in (list, tuple, set, frozenset, deque)
+    kind: kind.__iter__ for kind in BUILTIN_COLLECTIONS
 }
 
 _PLAIN_KEYS: Final = (str, int, float, bool, type(None))
 
 
+def find_collection_base(kind: type) -> type | None:
+    """Return which of `BUILTIN_COLLECTIONS` a class is or derives from; its metaclass is not asked."""
+    return next((base for base in BUILTIN_COLLECTIONS if issubclass(kind, base)), None)
+
+
 def iterate_without_overrides(value: Iterable[object]) -> Iterable[object]:
     """Return the items that *value* holds; one of another type iterates over itself."""
-    kind = next((kind for kind in type(value).__mro__ if kind in _ITERATORS), None)
-    return value if kind is None else _ITERATORS[kind](value)
+    base = find_collection_base(type(value))
+    return value if base is None else _ITERATORS[base](value)
 
 
 def iterate_items_without_overrides(value: Mapping[K, V]) -> Iterable[tuple[K, V]]:

@@ -10,13 +10,16 @@ from types import MappingProxyType
 from typing import Final, TypeVar, cast
 
 from praval_tools.names import enter_object_context, to_plain_scalar
-from praval_tools.values.builtin_iteration import iterate_items_without_overrides, iterate_without_overrides
+from praval_tools.values.builtin_iteration import (
+    find_collection_base,
+    iterate_items_without_overrides,
+    iterate_without_overrides,
+)
 from praval_tools.values.plain_times import to_plain_time
 
 T = TypeVar("T")
 
 _MAX_DEPTH: Final = 4
-_COLLECTIONS: Final = (list, tuple, set, frozenset, deque)
 
 _KEY_CONTAINERS: Final = (tuple, frozenset)
 _IMMUTABLE_TYPE: Final = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE, which no class has that is written in Python
@@ -29,16 +32,16 @@ def to_plain_argument(value: object, depth: int = _MAX_DEPTH) -> object:
     Return a text, number, moment or time span, or a built-in container, as a plain one, down to *depth* levels.
 
     Those that are plain come back as they are. Of a plain dict, only the keys are made plain: its members may be
-    values of the program. Items of a generator or built-in iterator are made plain as they are read, and a view of a
-    dict becomes a list. All else stays as it is: records and members of an enumeration that have a name, and objects
-    of other classes.
+    values of the program. Of a dict of another class, such as an `OrderedDict`, the members are made plain, too. Items
+    of a generator or built-in iterator are made plain as they are read, and a view of a dict becomes a list. All else
+    stays as it is: records and members of an enumeration that have a name, and objects of other classes.
     """
     kind = type(value)
     if kind is str or kind is int or kind is bool or value is None or depth == 0 or _has_name(kind):
         return value
     if issubclass(kind, dict):
         return _to_plain_dict(cast("dict[object, object]", value), depth - 1)
-    base = next((base for base in _COLLECTIONS if issubclass(kind, base)), None)
+    base = find_collection_base(kind)
     if base is not None:
         items = list(iterate_without_overrides(cast("list[object]", value)))
         plain = [to_plain_argument(item, depth - 1) for item in items]

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def to_plain_time(value: T) -> T:
-    """Return a moment or time span as a plain one, with its time zone as its offset then; all else as it is."""
+    """Return a moment or time span as a plain one, its time zone as its offset at that moment; all else as it is."""
     kind = type(value)
     if issubclass(kind, timedelta):
         return value if kind is timedelta else cast(T, timedelta.__add__(timedelta(), cast(timedelta, value)))

@@ -16,6 +16,7 @@ import pytest
 
 from praval_tools import Outcome, Tool, ToolCall, ToolRegistry
 from praval_tools.schema.encode import encode
+from praval_tools.values.builtin_iteration import BUILTIN_COLLECTIONS, iterate_without_overrides
 
 
 def make_liar(base: type, **answers: Any) -> type:
@@ -179,3 +180,27 @@ def test_offsets_of_subclasses_are_kept() -> None:
     offset = timezone(timedelta(hours=2))
 
     assert "2026-01-01T00:00:00+02:00" == encode(make_liar(datetime)(2026, 1, 1, tzinfo=offset))
+
+
+@pytest.mark.parametrize("base", BUILTIN_COLLECTIONS)
+def test_a_metaclass_is_not_asked(base: type) -> None:
+    """Broken promise: the class of a collection was hashed, which ran code of its metaclass."""
+    asked = list[str]()
+
+    class Meta(type):
+        def __hash__(cls) -> int:
+            asked.append("hash")
+            return type.__hash__(cls)
+
+        def __eq__(cls, other: object) -> bool:
+            asked.append("eq")
+            return cls is other
+
+        def __getattribute__(cls, name: str) -> Any:
+            asked.append(name)
+            return type.__getattribute__(cls, name)
+
+    given = Meta("Given", (base,), {"__iter__": iterate_nines})("ab")
+    asked.clear()
+    assert {"a", "b"} == set(iterate_without_overrides(given))
+    assert [] == asked

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ import praval_tools
 from praval_tools import Agent, Allow, Outcome, ToolCall, ToolCollection, ToolMetadata, ToolRegistry, tool
 from praval_tools import agent as declare_agent
 from praval_tools.loop import ToolLoop
+from praval_tools.misuse import explain_misuse_and_take_plain_arguments
 
 
 @pytest.fixture
@@ -238,3 +241,25 @@ class TestMisuse:
         assert {"A ToolCall begins with its id, and its name is a text: ToolCall(name='add', arguments={'x': 1})."} == {
             result.error for result in results
         }
+
+    @pytest.mark.parametrize("is_async", [False, True])
+    def test_errors_of_arguments_are_left_alone(self, *, is_async: bool) -> None:
+        """Broken promise: a `TypeError` of an object that an async method was given was taken for a wrong call."""
+        error = TypeError("It has no members today.")
+
+        class Members(ChainMap[str, int]):
+            def __iter__(self) -> Iterator[str]:
+                raise error
+
+        @explain_misuse_and_take_plain_arguments
+        class Shop:
+            def order(self, tags: object) -> None:
+                """Do nothing."""
+
+            async def aorder(self, tags: object) -> None:
+                """Do nothing."""
+
+        with pytest.raises(TypeError) as raised:
+            tags = MappingProxyType(Members())
+            asyncio.run(Shop().aorder(tags)) if is_async else Shop().order(tags)
+        assert raised.value is error

@@ -1,17 +1,21 @@
-"""Work of an agent that the garbage collector ends corrupts no context, at whatever moment the collector runs."""
+"""Work of an agent that the garbage collector or an event loop ends: as the agent's, and it corrupts no context."""
 
-# Tests of: tools/finalizers, registry/given_work
+# Tests of: tools/finalizers, registry/agent_work
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+from praval_tools import ToolRegistry, agent
 from praval_tools.tools.finalizers import is_collecting
+from praval_tools.tools.frames import get_current_actor
 
 PROGRAM = """
 import asyncio, gc, random, sys
@@ -81,6 +85,40 @@ def test_that_is_collected_as_a_context_changes(kind: str) -> None:
     command = [sys.executable, "-W", "ignore", "-X", "faulthandler", "-c", PROGRAM, kind, "1"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr[-2000:]) == (0, "")
+
+
+@pytest.mark.parametrize("way", ["loop ends", "dropped", "collected"])
+def test_an_async_generator_ends_once_as_the_agents(way: str) -> None:
+    """Broken promise: the event loop ended it, too, beside its driver: as the host, or with an error."""
+    ends, errors, kept = list[str](), list[object](), list[object]()
+
+    async def iterate() -> AsyncIterator[int]:
+        try:
+            yield 1
+        finally:
+            ends.append(get_current_actor())
+            await asyncio.sleep(0)
+            ends.append(get_current_actor())
+
+    give = agent("mal", registry=ToolRegistry())(lambda: [iterate()])
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+        work = give()
+        assert await anext(work[0]) == 1
+        if way == "loop ends":
+            kept.append(work)
+        elif way == "collected":
+            work.append(work)
+        del work
+        gc.collect()
+        for _ in range(9):
+            await asyncio.sleep(0)
+
+    for _ in range(5):
+        asyncio.run(main())
+        gc.collect()
+    assert (["mal"] * 10, []) == (ends, errors)
 
 
 INTERRUPTED = """

@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,18 @@ def test_flags_of_the_hosts_tool_count(flag: str, declared: bool) -> None:
     metadata = registry.get_tool("look").metadata  # type: ignore[union-attr]
     assert (getattr(metadata, flag), metadata.owned_by) == (declared, "boss")
     assert (find_outcome(registry, "lister") is Outcome.OK) is (flag == "shared" or not declared)
+
+
+def test_past_owners_are_those_of_the_tool_itself() -> None:
+    """Broken promise: who had owned the host's tool counted as a past owner of an agent's, and the other way round."""
+    registry = ToolRegistry()
+    for is_of_host in (True, False, True):
+        put = partial(registry.register_tool, make_tool("text", owned_by="thief"), replace=True)
+        put() if is_of_host else run_as(registry, "thief", put)
+        assert () == registry.state.tools["look"].past_owners
+        registry.transfer_ownership("look", "boss")
+        registry.transfer_ownership("look", "thief")
+        assert ("thief", "boss") == registry.state.tools["look"].past_owners
 
 
 class TestFiles:

@@ -1,6 +1,6 @@
 """What an agent's function returns is wrapped, goes on and ends as the agent's, whatever code of its classes runs."""
 
-# Tests of: registry/given_work
+# Tests of: registry/agent_work
 
 from __future__ import annotations
 

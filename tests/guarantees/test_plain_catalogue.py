@@ -13,6 +13,7 @@ from watchers import Odd, actors
 
 from praval_tools import NotOwnerError, ToolCall, ToolRegistry
 from praval_tools.compat import praval
+from praval_tools.tools.frames import get_current_actor
 
 
 class Name(Odd):
@@ -95,3 +96,33 @@ def test_tools_of_a_collection(registry: ToolRegistry) -> None:
     assert ["note"] == collection.tools
     assert str is type(collection.tools[0])
     assert actors == []
+
+
+class TwoTexts:
+    """An object that shows itself to people as another text than to programmers."""
+
+    def __str__(self) -> str:
+        actors.append(get_current_actor())
+        return "send"
+
+    def __repr__(self) -> str:
+        actors.append(get_current_actor())
+        return "other"
+
+
+def test_an_object_given_as_a_name_has_one_name(registry: ToolRegistry) -> None:
+    """Broken promise: a tool was registered under the object's `repr`, which the host made, and found by its `str`."""
+    view, name = praval.get_tool_registry(), TwoTexts()
+    given: Any = name
+
+    def send(text: str) -> str:
+        return text
+
+    actors.clear()
+    view.register_tool(praval.Tool(send, praval.ToolMetadata(tool_name=given, owned_by=given)))
+    assert ("send", "send") == (registry.get_tool("send").name, registry.get_tool("send").metadata.owned_by)
+    assert {} == registry.get_tool("send").metadata.extra
+    assert view.get_tool("send") is view.get_tool(given)
+    with pytest.raises(praval.ToolError, match="'send' is already registered"):
+        view.register_tool(praval.Tool(send, praval.ToolMetadata(tool_name=given)))
+    assert "operator" not in actors

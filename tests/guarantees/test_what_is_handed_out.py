@@ -1,19 +1,21 @@
 """What a registry hands out changes nothing in it, and no object of an agent becomes a key or a function there."""
 
-# Tests of: schema/frozen_json, registry/export_cache, registry/toolset, registry/agents
+# Tests of: access/permissions, schema/frozen_json, registry/export_cache, registry/toolset, registry/agents
 
 from __future__ import annotations
 
 import copy
 import pickle
+from collections import ChainMap, OrderedDict, UserDict
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from types import MappingProxyType
+from typing import Any, cast
 
 import attrs
 import pytest
 
-from praval_tools import Agent, Outcome, Tool, ToolCall, ToolError, ToolRegistry
+from praval_tools import Agent, Grant, Outcome, Tool, ToolCall, ToolError, ToolRegistry
 from praval_tools.formats import FORMATS, Format
 
 
@@ -185,3 +187,14 @@ def test_a_method_of_the_host_is_found_again(registry: ToolRegistry) -> None:
     registry.register_tool(Tool.from_function(post.send, owned_by="bank"))
     boss = Agent("boss", tools=[post.send], registry=registry)
     assert "sent 3" == boss.call("send", amount=3)
+
+
+@pytest.mark.parametrize("make", [MappingProxyType, ChainMap, UserDict, OrderedDict])
+def test_bounds_of_a_grant_are_its_own(make: Any) -> None:
+    """Broken promise: a grant kept a mapping of another kind as it was, so that whoever had made it could change it."""
+    given: Any = {"amount": {"enum": (1, 2)}}
+    grant = Grant(id="1", tool="pay", agent="clerk", where=make(given))
+    given["amount"], given["to"] = {"enum": [3]}, {}
+    assert {"amount": {"enum": [1, 2]}} == grant.where
+    with pytest.raises(TypeError, match="read-only"):
+        cast("Any", grant.where)["amount"] = {}

@@ -91,6 +91,7 @@ class PravalCatalogue:
         Raises:
             ToolError: The name is taken, or whoever is running may not register it.
         """
+        name = to_plain_key(name)
         for candidate in dict.fromkeys((to_registry_name(name), make_fallback_name(name))):
             converted = to_registry_tool(tool, candidate, parameters, entry)
             try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from hashlib import sha256
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from attrs import frozen
 
@@ -13,11 +13,12 @@ from praval_tools.compat.praval.model import Tool, ToolMetadata
 from praval_tools.errors import InvalidNameError, ToolDefinitionError
 from praval_tools.names import check_agent_name, check_tool_name, normalize_name, to_plain_scalar, to_plain_text
 from praval_tools.schema.json_values import SCALAR_TYPES
-from praval_tools.schema.type_hints import Hint
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.metadata import ToolMetadata as OurMetadata
 from praval_tools.tools.tool import AnyTool
 from praval_tools.tools.tool import Tool as OurTool
+
+T = TypeVar("T")
 
 JsonObject = Mapping[str, Any]
 
@@ -89,7 +90,7 @@ def _compute_digest(text: str) -> str:
 
 def to_registry_name(name: object) -> str:
     """Return the name of a Praval tool in `praval_tools`: its own where it is legal."""
-    name = to_plain_scalar(name)
+    name = to_plain_key(name)
     try:
         return check_tool_name(cast(str, name))
     except InvalidNameError:
@@ -98,14 +99,14 @@ def to_registry_name(name: object) -> str:
 
 def make_fallback_name(name: object) -> str:
     """Return the registry name for a tool whose own is not legal or clashes: stable, and unique to the tool."""
-    name = to_plain_scalar(name)
+    name = to_plain_key(name)
     text = name if isinstance(name, str) else repr(name)
     return check_tool_name(f"{normalize_name(text or 'tool')[:100]}_{_compute_digest(text)}")
 
 
 def to_agent_name(agent: object) -> str:
     """Return the agent's name in `praval_tools`: its own where it is legal."""
-    agent = to_plain_scalar(agent)
+    agent = to_plain_key(agent)
     try:
         return check_agent_name(cast(str, agent))
     except InvalidNameError:
@@ -130,7 +131,7 @@ def to_registry_tool(
     given = tool.func
     metadata, function = tool.metadata, _unwrap_handler(given)
     fields, open_schema = _build_metadata_fields(metadata, registered), _build_open_schema(metadata.parameters)
-    description = str(metadata.description or (tool.func.__doc__ or "").strip() or metadata.tool_name)
+    description = str(metadata.description or (tool.func.__doc__ or "").strip() or to_plain_key(metadata.tool_name))
     try:
         if parameters is not None:
             converted = OurTool(registered, description, parameters, callable=function, **fields)
@@ -156,10 +157,14 @@ def to_registry_tool(
     return converted
 
 
-def to_plain_key(value: object) -> Hint:
-    """Return a value of Praval's metadata without its own class, whose code would run where it is compared."""
+def to_plain_key(value: T) -> T:
+    """
+    Return a value of Praval's metadata without its own class, whose code would run where it is compared.
+
+    Texts and other scalars are all that is declared there; of another object, its text is returned.
+    """
     plain = to_plain_scalar(value)
-    return plain if type(plain) in SCALAR_TYPES else to_plain_text(plain)
+    return cast(T, plain if type(plain) in SCALAR_TYPES else to_plain_text(plain))
 
 
 def _unwrap_handler(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -186,7 +191,7 @@ def _wrap_class(kind: type) -> Callable[..., Any]:
 
 
 def _build_metadata_fields(metadata: ToolMetadata, registered: str) -> dict[str, Any]:
-    category, risk_level = metadata.category, metadata.risk_level
+    name, category, risk_level = to_plain_key(metadata.tool_name), metadata.category, metadata.risk_level
     return {
         "owned_by": to_agent_name(metadata.owned_by) if metadata.owned_by else None,
         "category": category if isinstance(category, str) and category.strip() else "general",
@@ -197,7 +202,7 @@ def _build_metadata_fields(metadata: ToolMetadata, registered: str) -> dict[str,
         "requires_approval": bool(metadata.requires_approval),
         "risk_level": risk_level if risk_level in RISK_LEVELS else "low",
         "approval_reason": str(metadata.approval_reason or ""),
-        "extra": {} if metadata.tool_name == registered else {"declared_as": str(metadata.tool_name)},
+        "extra": {} if name == registered else {"declared_as": str(name)},
     }
 
 

@@ -16,7 +16,7 @@ from praval_tools.compat.praval.conversion import (
     to_praval_tool,
 )
 from praval_tools.compat.praval.model import Tool, make_tool_error
-from praval_tools.misuse import explain_misuse_and_take_plain_texts
+from praval_tools.misuse import explain_misuse_and_take_plain_arguments
 from praval_tools.names import OPERATOR
 from praval_tools.registry import default
 from praval_tools.registry.registry import ToolRegistry as OurRegistry
@@ -27,7 +27,7 @@ from praval_tools.tools.tool import AnyTool
 _VIEW_ATTRIBUTE = "_praval_view"
 
 
-@explain_misuse_and_take_plain_texts
+@explain_misuse_and_take_plain_arguments
 class ToolRegistry:
     """
     What Praval's registry does, done in a `praval_tools` registry, which `registry` gives.
@@ -56,7 +56,7 @@ class ToolRegistry:
         Raises:
             ToolError: The name is taken, or whoever is running may not register it.
         """
-        name = tool.metadata.tool_name
+        name = to_plain_key(tool.metadata.tool_name)
         if self._catalogue.find_declared_tool(name) is not None:
             raise make_tool_error(f"Tool '{name}' is already registered")
         self._catalogue.register(tool, name)

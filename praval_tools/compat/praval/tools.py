@@ -13,7 +13,7 @@ from typing import Any
 from praval_tools.compat.praval.conversion import RISK_LEVELS, to_plain_key
 from praval_tools.compat.praval.model import Tool, ToolMetadata, make_tool_error
 from praval_tools.compat.praval.registry import get_tool_registry
-from praval_tools.misuse import explain_misuse_and_take_plain_texts
+from praval_tools.misuse import explain_misuse_and_take_plain_arguments
 
 
 def tool(
@@ -134,7 +134,7 @@ def unregister_tool_from_agent(tool_name: str, agent_name: str) -> bool:
     return get_tool_registry().remove_tool_from_agent(tool_name, agent_name)
 
 
-@explain_misuse_and_take_plain_texts
+@explain_misuse_and_take_plain_arguments
 class ToolCollection:
     """
     A named group of tools that are given to agents together.

@@ -12,7 +12,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from praval_tools.access import events
 from praval_tools.access.permissions import Grant
 from praval_tools.access.records import GrantRecord
 from praval_tools.access.rules import get_end_reason, list_live_lineage
@@ -109,11 +108,9 @@ def _fits(grant: Grant, given: dict[str, str]) -> bool:
 def list_records(state: AccessState) -> list[GrantRecord]:
     """Return all grants that are known, the latest first, then those that wait for their tools."""
     records = sorted(state.grants.values(), key=_get_age_key, reverse=True)
-    for stored in state.iter_pending_grants(None):
-        if isinstance(stored.change, events.ToolAssigned):
-            grant = stored.change.grant
-            spent = 0 if stored.left is None or grant.max_calls is None else grant.max_calls - stored.left
-            records.append(GrantRecord(grant, 0, spent_calls=spent))
+    for stored, grant in state.iter_pending_grants(None):
+        spent = 0 if stored.left is None or grant.max_calls is None else grant.max_calls - stored.left
+        records.append(GrantRecord(grant, 0, spent_calls=spent))
     return records
 
 

@@ -6,7 +6,7 @@ type of work has a driver (`_DRIVERS`), a generator or coroutine of this module 
 frame of the agent, and wraps what the step gives in turn. Objects of other classes with such methods are wrapped in a
 `_WrappedObject`, containers are copied with wrapped items, and all else stays as it is.
 
-What a step gave is held by a `GivenWork`, not by its wrapper: whoever drops the wrapper drops that, too, and it ends
+What a step gave is held by an `AgentWork`, not by its wrapper: whoever drops the wrapper drops that, too, and it ends
 the work in a frame of the agent, whether anybody ever began it or not. A driver that is begun takes the work over by
 `begin`, and gives it back by `end`.
 
@@ -70,7 +70,7 @@ FIRST_PLACE: Final = 0
 """The place of what is held first."""
 
 
-class GivenWork:
+class AgentWork:
     """
     The work that a step of an agent's code gave and that waits; what is left of it at the end ends as the agent's.
 
@@ -103,6 +103,13 @@ class GivenWork:
         """Forget work that has ended."""
         self._begun.pop(place, None)
 
+    def close(self, place: int) -> None:
+        """End work that its driver has begun, where it has not ended: a coroutine that may not go on."""
+        if isinstance(work := self._begun[place], CoroutineType):
+            work.close()
+        del work
+        self.end(place)
+
     def __del__(self) -> None:
         if self._waiting or self._begun:
             run_at_end(self._end_all)
@@ -116,42 +123,42 @@ class GivenWork:
             self._waiting.clear()
 
 
-def wrap_outcome(given: GivenWork, outcome: object) -> object:
+def wrap_outcome(work: AgentWork, outcome: object) -> object:
     """Return what a step gave, wrapped where it runs on later, so that it does so in the agent's context."""
     kind = get_plain_type(outcome)
     if (drive := _DRIVERS.get(kind)) is not None:
-        return drive(given, given.hold(outcome))
+        return drive(work, work.hold(outcome))
     if kind in COMPLETE_TYPES and not (kind in _CONTAINER_TYPES and _holds_objects(cast("Iterable[object]", outcome))):
         return outcome
-    return _wrap_in_frame(given, outcome)
+    return _wrap_in_frame(work, outcome)
 
 
 @keep_frame
-def _wrap_in_frame(given: GivenWork, outcome: object) -> object:
+def _wrap_in_frame(work: AgentWork, outcome: object) -> object:
     """Wrap an outcome in the agent's frame: its class, its items and their metaclasses may be the agent's."""
-    with activate_frame(make_frame(given.scope)):
+    with activate_frame(make_frame(work.scope)):
         if type(outcome) in _CONTAINER_TYPES:
-            return _ItemWrapper(given).wrap_all(outcome)
-        return _wrap_object(given, outcome)
+            return _ItemWrapper(work).wrap_all(outcome)
+        return _wrap_object(work, outcome)
 
 
-def _wrap_object(given: GivenWork, outcome: object) -> object:
+def _wrap_object(work: AgentWork, outcome: object) -> object:
     if type(outcome) in _MANAGERS:
-        return _wrap_context_manager(given, outcome)
+        return _wrap_context_manager(work, outcome)
     asyncio = sys.modules.get("asyncio")
     if asyncio is not None and type(outcome) in (asyncio.Task, asyncio.Future):  # run in the context they were made in
-        return _wrap_future(given, cast("Future[object]", outcome))
+        return _wrap_future(work, cast("Future[object]", outcome))
     if has_type(outcome, _MANAGERS):  # of a class of its own, with methods that may be the agent's
-        return _WrappedObject(given, outcome)
+        return _WrappedObject(work, outcome)
     parts = tuple(part for name, part in _WRAPPER_PARTS.items() if hasattr(type(outcome), name))
-    return _make_wrapper_class(parts)(given, outcome) if parts else outcome
+    return _make_wrapper_class(parts)(work, outcome) if parts else outcome
 
 
 class _ItemWrapper:
     """Wraps what is in a container; a closure that calls itself would keep it until the next garbage collection."""
 
-    def __init__(self, given: GivenWork) -> None:
-        self._given = given
+    def __init__(self, work: AgentWork) -> None:
+        self._work = work
         self._wrapped_by_id: dict[int, object] = {}
         self._has_work = False
 
@@ -178,7 +185,7 @@ class _ItemWrapper:
         if type(value) is tuple or type(value) is set or type(value) is frozenset:
             wrapped = type(value)(map(wrap, value))
         else:
-            wrapped = wrap_outcome(self._given, value)
+            wrapped = wrap_outcome(self._work, value)
             self._has_work = self._has_work or wrapped is not value
         wrapped_by_id[id(value)] = wrapped
         return wrapped
@@ -199,7 +206,7 @@ def _holds_objects(container: Iterable[object]) -> bool:
     return False
 
 
-def _wrap_future(given: GivenWork, future: Future[object]) -> object:
+def _wrap_future(work: AgentWork, future: Future[object]) -> object:
     """
     Return a task or future with the value of *future*, wrapped; *future* itself where that need not be.
 
@@ -207,12 +214,12 @@ def _wrap_future(given: GivenWork, future: Future[object]) -> object:
     """
     loop = future.get_loop()
     if loop is not sys.modules["asyncio"]._get_running_loop():  # it may be of a class of the agent's
-        return _WrappedAwaitable(given, future)
+        return _WrappedAwaitable(work, future)
     if not future.done():
-        return loop.create_task(_await_in_context(given, given.hold(future)))
+        return loop.create_task(_await_in_context(work, work.hold(future)))
     if future.cancelled() or future.exception() is not None:
         return future
-    wrapped = wrap_outcome(given, value := future.result())
+    wrapped = wrap_outcome(work, value := future.result())
     if wrapped is value:
         return future
     taken = loop.create_future()
@@ -220,19 +227,15 @@ def _wrap_future(given: GivenWork, future: Future[object]) -> object:
     return taken
 
 
-def _wrap_context_manager(given: GivenWork, manager: Any) -> object:
+def _wrap_context_manager(work: AgentWork, manager: Any) -> object:
     """Return a manager like what a `contextmanager` function gave, whose generator runs in the agent's context."""
     wrapped = object.__new__(type(manager))
-    wrapped.gen, wrapped.__doc__ = wrap_outcome(given, manager.gen), manager.__doc__
+    wrapped.gen, wrapped.__doc__ = wrap_outcome(work, manager.gen), manager.__doc__
     if hasattr(manager, "func"):  # where it is not entered yet
-        function, args, keywords, scope = manager.func, manager.args, manager.kwds, given.scope
+        function, scope = partial(manager.func, *manager.args, **manager.kwds), work.scope
 
-        @keep_frame
         def make_generator() -> object:  # for each call, where it is a decorator
-            made = GivenWork(scope)
-            with _activate_scope(scope):
-                generator = function(*args, **keywords)
-            return wrap_outcome(made, generator)
+            return _take_step(scope, None, function)
 
         wrapped.func, wrapped.args, wrapped.kwds = make_generator, (), {}
     return wrapped
@@ -241,21 +244,21 @@ def _wrap_context_manager(given: GivenWork, manager: Any) -> object:
 class _WrappedObject:
     """An object whose code runs on later: its attributes are read, and its methods called, in the agent's context."""
 
-    def __init__(self, given: GivenWork, value: object) -> None:
-        self._scope, self._given, self._place = given.scope, given, given.hold(value)
+    def __init__(self, work: AgentWork, value: object) -> None:
+        self._scope, self._agent_work, self._place = work.scope, work, work.hold(value)
         self._kept_settings = Settings()
 
     @property
     def _value(self) -> object:
-        return self._given.read(self._place)
+        return self._agent_work.read(self._place)
 
     @keep_frame
     def __getattr__(self, name: str) -> object:
-        given = GivenWork(resolve_scope(self._scope))
-        with activate_frame(make_frame(given.scope)):
+        work = AgentWork(resolve_scope(self._scope))
+        with activate_frame(make_frame(work.scope)):
             attribute = getattr(self._value, name)
             is_function = callable(attribute)
-        wrapped = wrap_outcome(given, attribute)
+        wrapped = wrap_outcome(work, attribute)
         is_work = wrapped is not attribute
         return partial(self._call, attribute) if is_function and not is_work else wrapped
 
@@ -279,10 +282,10 @@ class _WrappedObject:
 
     @keep_frame
     def _call(self, function: Callable[..., object], *args: object, **keywords: object) -> object:
-        given = GivenWork(resolve_scope(self._scope))
-        with activate_frame(make_frame(given.scope), self._kept_settings):
+        work = AgentWork(resolve_scope(self._scope))
+        with activate_frame(make_frame(work.scope), self._kept_settings):
             result = function(*args, **keywords)
-        return self if result is self._value else wrap_outcome(given, result)
+        return self if result is self._value else wrap_outcome(work, result)
 
 
 class _WrappedIterator(_WrappedObject):
@@ -295,8 +298,8 @@ class _WrappedIterator(_WrappedObject):
 
 class _WrappedAwaitable(_WrappedObject):
     def __await__(self) -> Generator[object, object, object]:
-        given = GivenWork(self._scope)
-        return _await_in_context(given, given.hold(self._value)).__await__()
+        work = AgentWork(self._scope)
+        return _await_in_context(work, work.hold(self._value)).__await__()
 
 
 class _WrappedAsyncIterator(_WrappedObject):
@@ -317,29 +320,24 @@ def _make_wrapper_class(parts: tuple[type[_WrappedObject], ...]) -> type[_Wrappe
     return parts[0] if len(parts) == 1 else type("_Wrapped", parts, {})
 
 
-async def _await_in_context(given: GivenWork, place: int) -> object:
-    awaitable = given.begin(place)
+async def _await_in_context(work: AgentWork, place: int) -> object:
+    awaitable = work.begin(place)
     try:
-        frame = make_frame(resolve_scope(given.scope))
-        return wrap_outcome(given, await await_in_frame(frame, awaitable))
+        frame = make_frame(resolve_scope(work.scope))
+        return wrap_outcome(work, await await_in_frame(frame, awaitable))
     finally:
-        held = [awaitable]
-        del awaitable
-        run_at_end(_end_awaitable, given, place, held)
+        del awaitable  # now only *work* holds it, and lets it go in the agent's context
+        run_at_end(_end_awaitable, work, place)
 
 
-def _end_awaitable(given: GivenWork, place: int, held: list[object]) -> None:
-    """End the awaitable in *held*, which nothing else holds, in the agent's context."""
-    with _activate_cleanup(given.scope):
-        if isinstance(awaitable := held.pop(), CoroutineType):  # where it may not go on here
-            awaitable.close()
-        del awaitable
-        given.end(place)
+def _end_awaitable(work: AgentWork, place: int) -> None:
+    with _activate_cleanup(work.scope):
+        work.close(place)
 
 
-def _drive_generator(given: GivenWork, place: int) -> Generator[object, object, object]:
+def _drive_generator(work: AgentWork, place: int) -> Generator[object, object, object]:
     """Drive a generator, each step of it in the agent's context."""
-    generator, scope, kept_settings = given.begin(place), given.scope, Settings()
+    generator, scope, kept_settings = work.begin(place), work.scope, Settings()
     step: Callable[[Any], object] = generator.send
     value: object = None
     try:
@@ -347,7 +345,7 @@ def _drive_generator(given: GivenWork, place: int) -> Generator[object, object, 
             try:
                 items = [_take_step(scope, kept_settings, step, value)]
             except StopIteration as end:
-                return wrap_outcome(given, end.value)
+                return wrap_outcome(work, end.value)
             try:
                 step, value = generator.send, (yield items.pop())  # no local keeps the item after the host drops it
             except GeneratorExit:
@@ -356,15 +354,17 @@ def _drive_generator(given: GivenWork, place: int) -> Generator[object, object, 
                 step, value = generator.throw, error
     finally:
         run_at_end(_close_generator, scope, kept_settings, generator)
-        given.end(place)
+        work.end(place)
 
 
 @keep_frame
-def _take_step(scope: FrameScope, kept_settings: Settings, step: Callable[..., object], value: object) -> object:
-    given = GivenWork(scope)
+def _take_step(
+    scope: FrameScope, kept_settings: Settings | None, step: Callable[..., object], *args: object
+) -> object:
+    work = AgentWork(scope)
     with _activate_scope(scope, kept_settings):
-        item = step(value)
-    return wrap_outcome(given, item)
+        item = step(*args)
+    return wrap_outcome(work, item)
 
 
 @keep_frame
@@ -375,10 +375,10 @@ def _close_generator(
         generator.close()
 
 
-async def drive_async_generator(given: GivenWork, place: int) -> AsyncGenerator[object, object]:
+async def drive_async_generator(work: AgentWork, place: int) -> AsyncGenerator[object, object]:
     """Drive an async generator, each step of it in the agent's context."""
-    generator, scope, kept_settings = given.begin(place), given.scope, Settings()
-    step: Callable[[Any], Awaitable[object]] = generator.asend
+    generator, scope, kept_settings = work.begin(place), work.scope, Settings()
+    step: Callable[[Any], Awaitable[object]] = partial(_send_first, generator)
     value: object = None
     try:
         while True:
@@ -397,7 +397,21 @@ async def drive_async_generator(given: GivenWork, place: int) -> AsyncGenerator[
             run_at_end(_close_async_generator, scope, kept_settings, generator)
         else:
             await await_in_frame(_make_cleanup_frame(scope), generator.aclose(), kept_settings)
-        given.end(place)
+        work.end(place)
+
+
+def _send_first(generator: AsyncGenerator[object, object], value: object) -> Awaitable[object]:
+    """Begin an async generator that its driver alone ends: an event loop, or the collector, would do so as the host."""
+    hooks = sys.get_asyncgen_hooks()
+    sys.set_asyncgen_hooks(firstiter=None, finalizer=_leave_to_driver)
+    try:
+        return generator.asend(value)
+    finally:
+        sys.set_asyncgen_hooks(*hooks)
+
+
+def _leave_to_driver(generator: object) -> None:
+    pass
 
 
 def _close_async_generator(
@@ -413,15 +427,15 @@ def _close_async_generator(
 async def _take_async_step(
     scope: FrameScope, kept_settings: Settings, step: Callable[[Any], Awaitable[object]], value: object
 ) -> object:
-    given, frame = GivenWork(scope), make_frame(resolve_scope(scope))
-    return wrap_outcome(given, await await_in_frame(frame, step(value), kept_settings))
+    work, frame = AgentWork(scope), make_frame(resolve_scope(scope))
+    return wrap_outcome(work, await await_in_frame(frame, step(value), kept_settings))
 
 
 async def _ask_next(items: AsyncIterator[object]) -> object:
     return await anext(items)
 
 
-_Driver = Callable[[GivenWork, int], object]
+_Driver = Callable[[AgentWork, int], object]
 
 _DRIVERS: Final[dict[type, _Driver]] = {
     CoroutineType: _await_in_context,
