@@ -14,7 +14,7 @@ from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.schema.marked_values import has_members, iter_class_members, iter_marked_values
 from praval_tools.schema.model_marks import read_computed_fields, read_model_marks
 from praval_tools.schema.tables import take_apart
-from praval_tools.schema.type_hints import Hint, UnresolvedHintError
+from praval_tools.schema.type_hints import Hint
 
 _MAX_SET: Final = 100
 """How many items of a set are paired, each with all that is written of it."""
@@ -113,7 +113,7 @@ def _read_written_names(kind: Hint) -> dict[str, str]:
         fields, names = {**kind.model_fields, **kind.model_computed_fields}, dict[str, str]()
     else:
         fields, names = {**getattr(kind, "__pydantic_fields__", {}), **read_computed_fields(kind)}, dict[str, str]()
-        with suppress(UnresolvedHintError):  # nobody knows its keys
-            names = {key: item.attribute for item in get_all_fields(kind) for key in (item.attribute, item.key)}
+        members = get_all_fields(kind, keeps_unresolved=True)
+        names = {key: item.attribute for item in members for key in (item.attribute, item.key)}
     aliases = {getattr(item, "serialization_alias", None) or item.alias: name for name, item in fields.items()}
     return names | {name: name for name in fields} | {key: name for key, name in aliases.items() if key is not None}
