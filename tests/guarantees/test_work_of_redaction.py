@@ -22,7 +22,6 @@ class Account:
     pin: Annotated[str, Secret]
 
 
-
 @pytest.mark.parametrize("agent", ["clerk", "stranger"])
 @pytest.mark.parametrize("kind", ["words", "text"])
 def test_of_many_words_of_one_argument(agent: str, kind: str) -> None:
