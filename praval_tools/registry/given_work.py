@@ -10,7 +10,7 @@ What a step gave is held by a `GivenWork`, not by its wrapper: whoever drops the
 the work in a frame of the agent, whether anybody ever began it or not. A driver that is begun takes the work over by
 `begin`, and gives it back by `end`.
 
-What ends work does so by `run_at_end`, since the garbage collector may run it.
+What ends work does so by `run_finalizer`, since the garbage collector may run it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from praval_tools.errors import InvalidNameError, NotOwnerError
 from praval_tools.execution.context import Frame, FrameScope, activate_frame, make_frame, resolve_caller
 from praval_tools.names import get_plain_type, has_type, to_plain_text
-from praval_tools.tools.finalizers import is_collecting, run_at_end
+from praval_tools.tools.finalizers import is_collecting, run_finalizer
 from praval_tools.tools.frames import Settings, await_in_frame, keep_frame
 from praval_tools.tools.return_values import COMPLETE_TYPES
 
@@ -105,7 +105,7 @@ class GivenWork:
 
     def __del__(self) -> None:
         if self._waiting or self._begun:
-            run_at_end(self._end_all)
+            run_finalizer(self._end_all)
 
     @keep_frame
     def _end_all(self) -> None:
@@ -325,7 +325,7 @@ async def _await_in_context(given: GivenWork, place: int) -> object:
     finally:
         held = [awaitable]
         del awaitable
-        run_at_end(_end_awaitable, given, place, held)
+        run_finalizer(_end_awaitable, given, place, held)
 
 
 def _end_awaitable(given: GivenWork, place: int, held: list[object]) -> None:
@@ -355,7 +355,7 @@ def _drive_generator(given: GivenWork, place: int) -> Generator[object, object, 
             except BaseException as error:  # thrown in from outside: the function's to handle
                 step, value = generator.throw, error
     finally:
-        run_at_end(_close_generator, scope, kept_settings, generator)
+        run_finalizer(_close_generator, scope, kept_settings, generator)
         given.end(place)
 
 
@@ -394,7 +394,7 @@ async def drive_async_generator(given: GivenWork, place: int) -> AsyncGenerator[
                 step, value = generator.athrow, error
     finally:
         if type(sys.exception()) is GeneratorExit and is_collecting():  # no loop knows of it: nothing can be awaited
-            run_at_end(_close_async_generator, scope, kept_settings, generator)
+            run_finalizer(_close_async_generator, scope, kept_settings, generator)
         else:
             await await_in_frame(_make_cleanup_frame(scope), generator.aclose(), kept_settings)
         given.end(place)
