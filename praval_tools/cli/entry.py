@@ -190,7 +190,7 @@ def _run_command(arguments: list[str]) -> int:
 
 def _describe_error(error: BaseException) -> tuple[str, int]:
     """Return the text of an error, and the exit code."""
-    with activate_tool_frame("praval-tools"):  # its class may be that of a tool, an app or a plugin
+    with activate_tool_frame("(praval-tools)"):  # its class may be that of a tool, an app or a plugin
         if not has_type(error, (CommandError, ToolError)):
             return f"{type(error).__name__}: {error} (for the full traceback add --traceback)", EXIT_PROBLEM
         is_unknown = to_plain_text(getattr(error, "code", "")).startswith("unknown-")

@@ -326,7 +326,7 @@ def check_answer(answer: object) -> ApprovalAnswer:
         return answer
     if not has_type(answer.arguments, Mapping):
         raise ToolUsageError(f"{shorten_repr(answer.arguments)} are not arguments; pass Allow({{name: value, …}}).")
-    with activate_tool_frame("arguments"):  # a mapping of another class lists its items itself
+    with activate_tool_frame("(arguments)"):  # a mapping of another class lists its items itself
         items = {to_plain_scalar(name): value for name, value in iterate_items_without_overrides(answer.arguments)}
     arguments = copy_containers(items)
     if not read_marked_arguments(arguments):  # else the classes say what is secret

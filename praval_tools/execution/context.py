@@ -15,7 +15,7 @@ from praval_tools.names import OPERATOR, check_agent_name, get_name, to_plain_te
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.frames import ARGUMENTS as ARGUMENTS
 from praval_tools.tools.frames import CALL as CALL
-from praval_tools.tools.frames import CONFINED_ACTORS as CONFINED_ACTORS
+from praval_tools.tools.frames import CONFINED_ACTOR_PREFIXES as CONFINED_ACTOR_PREFIXES
 from praval_tools.tools.frames import ENDED as ENDED
 from praval_tools.tools.frames import PARENT as PARENT
 from praval_tools.tools.frames import SCOPE as SCOPE
@@ -105,7 +105,7 @@ def may_call_as(principal: Principal, scope: FrameScope) -> bool:
     behalf of others makes them for these too.
     """
     running: Principal | None = scope.principal
-    if scope.actor.startswith(CONFINED_ACTORS):
+    if scope.actor.startswith(CONFINED_ACTOR_PREFIXES):
         return principal == Principal(scope.actor)
     return running is None or running.delegation is None or principal == running
 
@@ -121,7 +121,7 @@ def resolve_caller(principal: Principal) -> Principal:
     frame = current_frame.get()
     if frame is None or may_call_as(principal, scope := frame[SCOPE]):
         return principal
-    if scope.actor.startswith(CONFINED_ACTORS):
+    if scope.actor.startswith(CONFINED_ACTOR_PREFIXES):
         raise NotOwnerError(scope.actor, f"make calls as {principal.agent!r}", None, None)
     return resolve_principal(principal, (), scope.principal)
 

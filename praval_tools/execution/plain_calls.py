@@ -85,7 +85,7 @@ def _to_plain_agent(value: object) -> object:
     if has_type(value, str):
         return to_plain_text(value)
     try:
-        with activate_tool_frame("call"):
+        with activate_tool_frame("(call)"):
             principal, name = getattr(value, "principal", None), getattr(value, "name", None)
     except KeyboardInterrupt:
         raise

@@ -27,7 +27,7 @@ from praval_tools.errors import (
 from praval_tools.execution.approvals import Approvals
 from praval_tools.execution.call_progress import CallRecorder, CallTracer
 from praval_tools.execution.context import (
-    CONFINED_ACTORS,
+    CONFINED_ACTOR_PREFIXES,
     SCOPE,
     Frame,
     FrameScope,
@@ -217,7 +217,7 @@ class Runtime:
     def as_operator_unless_plugin(self, person: str) -> AbstractContextManager[Any]:
         """Run the `with` block as the operator, unless code of a plugin or a value runs; *person* is who that is."""
         frame = get_current_frame()
-        if frame is not None and (actor := frame[SCOPE].actor).startswith(CONFINED_ACTORS):
+        if frame is not None and (actor := frame[SCOPE].actor).startswith(CONFINED_ACTOR_PREFIXES):
             raise NotOwnerError(actor, "act as the operator", None, None)
         return self.as_operator(person)
 

@@ -10,7 +10,7 @@ What a step gave is held by an `AgentWork`, not by its wrapper: whoever drops th
 the work in a frame of the agent, whether anybody ever began it or not. A driver that is begun takes the work over by
 `begin`, and gives it back by `end`.
 
-What ends work does so by `run_at_end`, since the garbage collector may run it.
+What ends work does so by `run_finalizer`, since the garbage collector may run it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from praval_tools.errors import InvalidNameError, NotOwnerError
 from praval_tools.execution.context import Frame, FrameScope, activate_frame, make_frame, resolve_caller
 from praval_tools.names import get_plain_type, has_type, to_plain_text
-from praval_tools.tools.finalizers import is_collecting, run_at_end
+from praval_tools.tools.finalizers import is_collecting, run_finalizer
 from praval_tools.tools.frames import Settings, await_in_frame, keep_frame
 from praval_tools.tools.return_values import COMPLETE_TYPES
 
@@ -112,7 +112,7 @@ class AgentWork:
 
     def __del__(self) -> None:
         if self._waiting or self._begun:
-            run_at_end(self._end_all)
+            run_finalizer(self._end_all)
 
     @keep_frame
     def _end_all(self) -> None:
@@ -327,7 +327,7 @@ async def _await_in_context(work: AgentWork, place: int) -> object:
         return wrap_outcome(work, await await_in_frame(frame, awaitable))
     finally:
         del awaitable  # now only *work* holds it, and lets it go in the agent's context
-        run_at_end(_end_awaitable, work, place)
+        run_finalizer(_end_awaitable, work, place)
 
 
 def _end_awaitable(work: AgentWork, place: int) -> None:
@@ -353,7 +353,7 @@ def _drive_generator(work: AgentWork, place: int) -> Generator[object, object, o
             except BaseException as error:  # thrown in from outside: the function's to handle
                 step, value = generator.throw, error
     finally:
-        run_at_end(_close_generator, scope, kept_settings, generator)
+        run_finalizer(_close_generator, scope, kept_settings, generator)
         work.end(place)
 
 
@@ -394,7 +394,7 @@ async def drive_async_generator(work: AgentWork, place: int) -> AsyncGenerator[o
                 step, value = generator.athrow, error
     finally:
         if type(sys.exception()) is GeneratorExit and is_collecting():  # no loop knows of it: nothing can be awaited
-            run_at_end(_close_async_generator, scope, kept_settings, generator)
+            run_finalizer(_close_async_generator, scope, kept_settings, generator)
         else:
             await await_in_frame(_make_cleanup_frame(scope), generator.aclose(), kept_settings)
         work.end(place)

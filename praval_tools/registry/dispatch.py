@@ -197,7 +197,7 @@ def _make_call_of_current_principal(call: ToolCall) -> tuple[ToolCall, Principal
 
 
 def _read_calls(tool_calls: Sequence[object]) -> list[ToolCall]:
-    with activate_tool_frame("calls"):  # objects of them may have code of their own
+    with activate_tool_frame("(calls)"):  # objects of them may have code of their own
         calls: list[ToolCall] = load("praval_tools.formats.conversion").read_call_list(tool_calls)
     return list(map(to_plain_call, calls))
 

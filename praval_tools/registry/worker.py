@@ -21,11 +21,7 @@ from praval_tools.execution.approvals import write_exactly
 from praval_tools.execution.context import ENDED, Frame, FrameScope, activate_frame, make_frame
 from praval_tools.execution.engines.call_forwarding import CallForwarder, CallRefuser
 from praval_tools.execution.engines.described_errors import describe_remote_error
-from praval_tools.execution.engines.described_results import (
-    find_implementation,
-    write_error_secrets,
-    write_return_value,
-)
+from praval_tools.execution.engines.described_results import find_implementation, pack_secrets, write_return_value
 from praval_tools.execution.engines.messages import (
     CallAnswer,
     Channel,
@@ -188,6 +184,7 @@ def run_function(
         number: That of the answer.
     """
     tool, principal = call.function.tool, call.principal
+    marked_values: list[object] = []
     try:
         scope = FrameScope(registry, principal, OPERATOR if principal is None else principal.agent, tool)
         arguments = unpack_value(call.arguments)
@@ -196,10 +193,10 @@ def run_function(
             keywords = bind_arguments(call, implementation, arguments)
             keywords |= dict.fromkeys(implementation.context_parameters, make_context(frame))
             value = _enter_function(implementation, keywords, tool)
-            return FunctionEnded(number, **write_return_value(implementation, tool, value)._asdict())
+            return FunctionEnded(number, **write_return_value(implementation, tool, value, marked_values)._asdict())
     except BaseException as error:  # the tool seam: whatever it raises goes to the other process
         described = describe_remote_error(tool, error)
-        return FunctionEnded(number, error=described, marked_values=write_error_secrets(error))
+        return FunctionEnded(number, error=described, marked_values=pack_secrets(marked_values, error))
 
 
 def bind_arguments(call: DescribedCall, implementation: ToolImplementation, arguments: Arguments) -> Arguments:

@@ -216,7 +216,7 @@ class CallPlans:
 
 
 def _list_argument_names(arguments: object) -> set[str]:
-    with activate_tool_frame("arguments"):  # they may be of classes with code of their own
+    with activate_tool_frame("(arguments)"):  # they may be of classes with code of their own
         try:
             return {to_plain_text(name) for name in parse_arguments(arguments) if has_type(name, str)}
         except MalformedArgumentsError:

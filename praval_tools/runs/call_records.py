@@ -94,7 +94,7 @@ def parse_call_arguments(arguments: object) -> object:
     """Return *arguments*, parsed if they are JSON text."""
     if type(arguments) is dict:
         return arguments
-    with activate_tool_frame("arguments"):  # they may be of a class with code of its own
+    with activate_tool_frame("(arguments)"):  # they may be of a class with code of its own
         try:
             return parse_arguments(arguments)
         except MalformedArgumentsError:

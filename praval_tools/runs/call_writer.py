@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
@@ -24,13 +25,9 @@ from praval_tools.runs.event_writer import CallSteps, CallWriteState, EventWrite
 from praval_tools.runs.recorded_results import build_replayed_result
 from praval_tools.schema.encode import encode
 from praval_tools.schema.json_values import SCALAR_TYPES
-from praval_tools.schema.spellings import read_marked_values
-from praval_tools.schema.tables import take_apart_once
 from praval_tools.schema.union_members import NOT_READ_BACK
-from praval_tools.schema.written_secrets import read_written_secrets
 from praval_tools.tools.call import Outcome, ToolResult
-from praval_tools.tools.return_values import copy_complete
-from praval_tools.tools.value_codec import is_plain_json
+from praval_tools.tools.return_values import write_complete
 
 _NO_GRANTS: Final[frozenset[str]] = frozenset()
 _OK: Final = Outcome.OK  # looking up a member of an enumeration is slow
@@ -285,13 +282,8 @@ def write_run_value(
     marked_values += run.marked_values
     if get_plain_type(result.result) in SCALAR_TYPES:  # cannot run code of its own
         return *_encode_run_value(run, result.result), result
-    with take_apart_once(), activate_frame(make_frame(run.frame[SCOPE])):
-        value = copy_complete(result.result)
-        found = [] if is_plain_json(value) else read_marked_values(value)
-        marked_values += found
-        written, members = _encode_run_value(run, value)
-        if found:
-            marked_values += read_written_secrets(value, written)
+    with activate_frame(make_frame(run.frame[SCOPE])):
+        value, written, members = write_complete(result.result, partial(_encode_run_value, run), marked_values)
         return written, members, replace(result, result=value)
 
 

@@ -14,6 +14,7 @@ from praval_tools.names import get_class_name, to_plain_text
 from praval_tools.schema.type_hints import (
     NOTHING,
     Hint,
+    HintError,
     UnresolvedHintError,
     get_origin,
     resolve_hint,
@@ -103,20 +104,24 @@ def get_fields(hint: Hint) -> tuple[ClassField, ...]:
     Return the fields of the class *hint* that its constructor takes.
 
     Raises:
-        UnresolvedHintError: A hint in it names something that does not exist (yet).
+        HintError: A hint in it cannot be resolved.
     """
     return tuple(item for item in get_all_fields(hint) if item.is_argument)
 
 
-def get_all_fields(hint: Hint) -> tuple[ClassField, ...]:
+def get_all_fields(hint: Hint, *, keeps_unresolved: bool = False) -> tuple[ClassField, ...]:
     """
     Return the fields of the class *hint*, also those that its constructor does not take.
 
+    Args:
+        hint: The class, or a parametrised form of it.
+        keeps_unresolved: Hints that cannot be resolved stay as they are written.
+
     Raises:
-        UnresolvedHintError: A hint in it names something that does not exist (yet).
+        HintError: A hint in it cannot be resolved.
     """
     kind = get_class_origin(hint)
-    hints = resolve_class_hints(kind)
+    hints = resolve_class_hints(kind, keeps_unresolved=keeps_unresolved)
     values = {typing.Self: kind, **_bind_type_parameters(hint, kind)}
     read_fields: Callable[[type, Mapping[str, Any]], Iterator[ClassField]]
     if is_typed_dict(kind):
@@ -143,7 +148,9 @@ def _bind_type_parameters(hint: Hint, kind: type) -> dict[Hint, Hint]:
     return bound
 
 
-def resolve_class_hints(kind: type, wanted: Container[str] | None = None) -> dict[str, Any]:
+def resolve_class_hints(
+    kind: type, wanted: Container[str] | None = None, *, keeps_unresolved: bool = False
+) -> dict[str, Any]:
     """
     Return the resolved hints of *kind* and its bases by name, `Annotated` and `Required` kept.
 
@@ -152,6 +159,10 @@ def resolve_class_hints(kind: type, wanted: Container[str] | None = None) -> dic
     Args:
         kind: The class.
         wanted: The names whose hints are resolved; None: all.
+        keeps_unresolved: Those that cannot be resolved stay as they are written.
+
+    Raises:
+        HintError: One cannot be resolved.
     """
     hints: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
@@ -165,7 +176,12 @@ def resolve_class_hints(kind: type, wanted: Container[str] | None = None) -> dic
         local_names.update({to_plain_text(item.__name__): item for item in getattr(base, "__type_params__", ())})
         for name, hint in annotations.items():
             if wanted is None or name in wanted:
-                hints[name] = resolve_hint(hint, names, local_names)
+                try:
+                    hints[name] = resolve_hint(hint, names, local_names)
+                except HintError:
+                    if not keeps_unresolved:
+                        raise
+                    hints[name] = hint
     return hints
 
 

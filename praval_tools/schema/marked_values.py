@@ -17,7 +17,7 @@ from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES
 from praval_tools.schema.marked_members import has_plain_parts, iter_keys, iter_parts
 from praval_tools.schema.model_marks import Member, iter_members, may_hold_instances, read_computed_hints
 from praval_tools.schema.secret_marks import list_field_names, read_marked_names
-from praval_tools.schema.type_hints import Hint, UnresolvedHintError
+from praval_tools.schema.type_hints import Hint, HintError
 
 _MAX_COMPUTED_MEMBERS: Final = 10_000
 """How many are computed below `_MAX_COMPUTED_DEPTH`: such a field may make another object each time, without end."""
@@ -87,8 +87,8 @@ def iter_class_members(instance: object, *, with_computed: bool) -> Iterator[Mem
         return
     try:
         marks = _read_class_marks(kind)
-    except UnresolvedHintError:  # it has no JSON form either
-        return
+    except HintError:  # not remembered: a name that it misses may be defined later
+        marks = _find_class_marks(kind, keeps_unresolved=True)
     for name in (*marks.attributes, *(marks.computed if with_computed else ())):
         value = _get_field(instance, name)
         is_marked = name in marks.outer_names or (name in marks.names and has_plain_parts(value))
@@ -115,7 +115,12 @@ def _get_field(instance: object, name: str) -> object:
 
 @lru_cache(maxsize=1024)
 def _read_class_marks(kind: Hint) -> _ClassMarks:
-    hints: dict[str, Hint] = {item.attribute: item.hint for item in get_all_fields(kind)}
+    return _find_class_marks(kind)
+
+
+def _find_class_marks(kind: Hint, *, keeps_unresolved: bool = False) -> _ClassMarks:
+    fields = get_all_fields(kind, keeps_unresolved=keeps_unresolved)
+    hints: dict[str, Hint] = {item.attribute: item.hint for item in fields}
     computed = read_computed_hints(kind)
     names, outer_names = read_marked_names({**hints, **computed})
     shown = tuple(name for name, hint in computed.items() if name in names or may_hold_instances(hint))

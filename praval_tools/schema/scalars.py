@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from enum import Enum, Flag
 from typing import Any, Final, Literal
 
-from praval_tools.names import get_class_name, get_qualified_name, shorten_repr
+from praval_tools.names import get_class_name, get_qualified_name, shorten_repr, to_plain_scalar
 from praval_tools.schema.json_input import copy_json
 from praval_tools.schema.json_values import (
     INT_LIMIT,
@@ -197,18 +197,15 @@ def list_choices(hint: Hint) -> tuple[tuple[Any, Any], ...]:
 
 def _get_json_choice(member: Any) -> Any:
     value = member.value if isinstance(member, Enum) else member
-    return _to_plain_key(value)
+    return _to_plain_choice(value)
 
 
-def _to_plain_key(value: object) -> Any:
+def _to_plain_choice(value: object) -> Any:
     if isinstance(value, tuple | list):
-        return [_to_plain_key(item) for item in value]
+        return [_to_plain_choice(item) for item in value]
     if isinstance(value, Enum):
-        return _to_plain_key(value.value)
-    for kind in (str, int, float):  # a member of a StrEnum is its own value
-        if isinstance(value, kind) and type(value) not in (kind, bool):
-            return kind(value)
-    return value
+        return _to_plain_choice(value.value)
+    return to_plain_scalar(value)  # a member of a StrEnum is its own value
 
 
 def _find_choices_problem(hint: Hint) -> str | None:

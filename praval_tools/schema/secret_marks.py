@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 from contextlib import suppress
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, ForwardRef, Literal
 
 from praval_tools.schema.class_fields import (
     get_all_fields,
@@ -16,8 +16,7 @@ from praval_tools.schema.class_fields import (
 from praval_tools.schema.schema_tree import JsonSchema, SchemaPart, iter_schemas, map_subschemas
 from praval_tools.schema.type_hints import (
     Hint,
-    InvalidHintError,
-    UnresolvedHintError,
+    HintError,
     get_origin,
     has_secret_mark,
     is_type_alias,
@@ -41,7 +40,8 @@ def contains_secret_mark(hint: Hint, *, looks_into_classes: bool = True) -> bool
     while stack:
         part, budget = stack.pop(), budget - 1
         origin = get_origin(part)
-        if budget < 0 or isinstance(part, str) or (origin is Annotated and has_secret_mark(part.__metadata__)):
+        is_marked = origin is Annotated and has_secret_mark(part.__metadata__)
+        if budget < 0 or is_marked or isinstance(part, str | ForwardRef):
             return True
         if origin is Literal:
             continue
@@ -53,7 +53,7 @@ def contains_secret_mark(hint: Hint, *, looks_into_classes: bool = True) -> bool
                     return True
                 try:
                     stack += _list_hints_of_members(part)
-                except UnresolvedHintError:
+                except HintError:
                     return True
         elif is_type_alias(part):
             if part not in seen:
@@ -82,10 +82,9 @@ def list_field_names(hint: Hint) -> frozenset[str]:
                 stack += [item.annotation for item in kind.model_fields.values()]
             seen.add(kind)
         elif has_class_fields(kind):
-            with suppress(UnresolvedHintError):
-                fields = () if kind in seen else get_all_fields(part)
-                names.update(item.key for item in fields)
-                stack += [item.hint for item in fields]
+            fields = () if kind in seen else get_all_fields(part, keeps_unresolved=True)
+            names.update(item.key for item in fields)
+            stack += [item.hint for item in fields]
             seen.add(kind)
         elif is_type_alias(part):
             stack.append(resolve_alias(part))
@@ -105,7 +104,7 @@ def read_private_hints(model: Hint) -> dict[str, Hint]:
     """Return the hints of the private attributes of a pydantic model, as far as they resolve: pydantic needs none."""
     hints: dict[str, Hint] = {}
     for name in model.__private_attributes__:
-        with suppress(UnresolvedHintError, InvalidHintError):
+        with suppress(HintError):
             hints |= resolve_class_hints(model, {name})
     arguments = dict[Hint, Hint]()
     for generic in (base.__dict__.get("__pydantic_generic_metadata__") for base in model.__mro__):

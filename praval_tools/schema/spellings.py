@@ -31,7 +31,7 @@ from praval_tools.schema.encode import Encoder
 from praval_tools.schema.json_values import SCALAR_TYPES, to_key_text
 from praval_tools.schema.marked_values import iter_marked_values
 from praval_tools.schema.type_handler import DecodeHook, EncodeHook, Mismatch, Unencodable
-from praval_tools.schema.type_hints import UnresolvedHintError
+from praval_tools.schema.type_hints import HintError
 from praval_tools.schema.type_lookup import get_type_handler, has_only_builtin_types
 from praval_tools.schema.value_reader import is_address_type, is_stored_field, iter_model_members
 
@@ -144,7 +144,7 @@ def _iter_stored_members(value: object) -> Iterator[tuple[object, object]]:
     if is_pydantic_model(kind):
         yield from iter_model_members(value)
         return
-    with suppress(UnresolvedHintError):  # no tool can take it either
+    with suppress(HintError):  # no tool can take it either
         for item in get_all_fields(kind):
             if is_stored_field(kind, item):
                 with suppress(AttributeError):  # it was deleted

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from operator import methodcaller
 from typing import Final
 
 _known_parts: Final[ContextVar[dict[int, tuple[object, object]] | None]] = ContextVar("known_parts", default=None)
@@ -37,5 +38,5 @@ def _take_apart(value: object) -> object:
         if callable(getattr(kind, name, None)):
             return getattr(value, name)()
     if callable(getattr(kind, "to_dict", None)) and hasattr(value, "columns"):
-        return getattr(value, "to_dict", None)(orient="records")  # type: ignore[misc]
+        return methodcaller("to_dict", orient="records")(value)
     return value

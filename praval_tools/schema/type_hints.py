@@ -79,11 +79,15 @@ _ALIASES: Final = (
 )
 
 
-class UnresolvedHintError(Exception):
+class HintError(Exception):
+    """A hint says nothing that could be used."""
+
+
+class UnresolvedHintError(HintError):
     """A forward reference names something that does not exist (yet)."""
 
 
-class InvalidHintError(Exception):
+class InvalidHintError(HintError):
     """A hint in text form is not a Python expression, or fails when evaluated."""
 
 

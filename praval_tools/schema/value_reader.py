@@ -23,7 +23,7 @@ from praval_tools.schema.class_fields import ClassField, get_all_fields, get_fie
 from praval_tools.schema.encode import Encoder
 from praval_tools.schema.json_values import shorten_value, sort_json_items, to_key_text, to_step
 from praval_tools.schema.type_handler import EncodeHook, Unencodable, collect_items
-from praval_tools.schema.type_hints import Hint, UnresolvedHintError
+from praval_tools.schema.type_hints import Hint, HintError
 from praval_tools.schema.type_lookup import get_type_handler, has_only_builtin_types
 
 _TUPLE_FIELD: Final = type(vars(inspect.FullArgSpec)["args"])
@@ -264,7 +264,7 @@ def _find_class_problem(kind: type) -> str:
     if has_class_fields(kind):
         try:
             hidden = next((item.key for item in get_fields(kind) if not is_stored_field(kind, item)), None)
-        except UnresolvedHintError as error:
+        except HintError as error:
             return f"{get_qualified_name(kind)} has an unresolved type hint: {error}"
         if hidden is not None:
             return _say_not_stored(kind, hidden)

@@ -11,13 +11,13 @@ from typing import Final
 from praval_tools.names import has_type
 from praval_tools.schema.class_fields import get_all_fields, is_pydantic_model
 from praval_tools.schema.json_values import SCALAR_TYPES
-from praval_tools.schema.marked_values import has_members, iter_class_members, iter_marked_values
+from praval_tools.schema.marked_values import has_marked_values, has_members, iter_class_members, iter_marked_values
 from praval_tools.schema.model_marks import read_computed_fields, read_model_marks
 from praval_tools.schema.tables import take_apart
-from praval_tools.schema.type_hints import Hint, UnresolvedHintError
+from praval_tools.schema.type_hints import Hint
 
-_MAX_SET: Final = 100
-"""How many items of a set are paired, each with all that is written of it."""
+_MAX_SET_PAIRS: Final = 20_000
+"""How often an item of a set is read beside something written of that set, in a whole value; sets nest."""
 
 
 def read_written_secrets(value: object, written: object) -> list[object]:
@@ -28,13 +28,21 @@ def read_written_secrets(value: object, written: object) -> list[object]:
     whole, if a secret is in the value. Not returned is what a serializer adds to an object under a key of its own, such
     as the name of a class.
     """
+    if not has_marked_values(value):
+        return []
     secrets: list[object] = []
-    stack = [(value, written)]
+    stack, pairs_left = [(value, written)], _MAX_SET_PAIRS
     while stack:
         part, json = stack.pop()
         if type(part) in SCALAR_TYPES or json is None:
             continue
-        pairs = list(_pair_members(part, json) if has_members(type(part)) else _pair_parts(part, json))
+        if has_members(type(part)):
+            pairs = list(_pair_members(part, json))
+        elif has_type(part, Set) and type(json) is list:
+            pairs = list(_pair_set_items(part, json, pairs_left))
+            pairs_left -= len(pairs)
+        else:
+            pairs = list(_pair_parts(part, json))
         for inner, inner_json, is_secret in pairs:
             if not is_secret:
                 stack.append((inner, inner_json))
@@ -72,11 +80,18 @@ def _pair_parts(value: object, json: object) -> Iterator[tuple[object, object, b
             yield parts, json, False
         elif has_type(value, Mapping):
             yield from _pair_items(value, json)
-        elif has_type(value, Set) and type(json) is list:  # written in another order
-            pairs = ((item, written, False) for item in value for written in json)
-            yield from pairs if len(json) <= _MAX_SET else _hide_whole(value, json)
         elif has_type(value, Collection) and type(json) is list and len(value) == len(json):
             yield from ((item, written, False) for item, written in zip(value, json, strict=True))
+        else:
+            yield from _hide_whole(value, json)
+
+
+def _pair_set_items(value: Set[object], json: list[object], limit: int) -> Iterator[tuple[object, object, bool]]:
+    """Yield the items of a set that may hold a secret, each with all that is written, which is in another order."""
+    with suppress(Exception, SystemExit):  # the seam to code of other classes; what raises has no JSON form either
+        items = [item for item in value if type(item) not in SCALAR_TYPES]
+        if len(items) * len(json) <= limit:
+            yield from ((item, written, False) for item in items for written in json)
         else:
             yield from _hide_whole(value, json)
 
@@ -113,7 +128,7 @@ def _read_written_names(kind: Hint) -> dict[str, str]:
         fields, names = {**kind.model_fields, **kind.model_computed_fields}, dict[str, str]()
     else:
         fields, names = {**getattr(kind, "__pydantic_fields__", {}), **read_computed_fields(kind)}, dict[str, str]()
-        with suppress(UnresolvedHintError):  # nobody knows its keys
-            names = {key: item.attribute for item in get_all_fields(kind) for key in (item.attribute, item.key)}
+        members = get_all_fields(kind, keeps_unresolved=True)
+        names = {key: item.attribute for item in members for key in (item.attribute, item.key)}
     aliases = {getattr(item, "serialization_alias", None) or item.alias: name for name, item in fields.items()}
     return names | {name: name for name in fields} | {key: name for key, name in aliases.items() if key is not None}

@@ -21,12 +21,12 @@ def copy_arguments(arguments: T) -> T:
     """
     given: object = arguments
     if type(given) is not dict:
-        with activate_tool_frame("arguments"):
+        with activate_tool_frame("(arguments)"):
             return copy_containers(arguments)
     copied: dict[object, object] = given.copy()
     if is_plain(copied):
         return cast("T", copied)
-    with activate_tool_frame("arguments"):
+    with activate_tool_frame("(arguments)"):
         return cast("T", copy_containers(copied if are_scalars(copied) else _with_plain_names(copied)))
 
 

@@ -40,7 +40,7 @@ def read_marked_arguments(arguments: object) -> tuple[object, ...]:
     if is_plain_json(arguments):
         return ()
     values: list[object] = []
-    with suppress(Exception, SystemExit), activate_tool_frame("arguments"):  # the seam to any objects of a caller
+    with suppress(Exception, SystemExit), activate_tool_frame("(arguments)"):  # the seam to any objects of a caller
         for value in iter_marked_values(arguments):
             values.append(read_spellings(value))  # those before one that cannot be read are kept
     return tuple(values)

@@ -53,7 +53,7 @@ class compiled_property(first_use_property[T]):
     def __init__(self, compile_part: Callable[[Any], T]) -> None:
         @wraps(compile_part)
         def compile_without_rights(compiled: object) -> T:
-            with activate_tool_frame("schema"):
+            with activate_tool_frame("(schema)"):
                 return compile_part(compiled)
 
         super().__init__(compile_without_rights)
@@ -178,7 +178,7 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
         """
         read: Arguments = {}
         reader = self._reader if with_made_fields else self._reader_of_given_fields
-        with activate_tool_frame("arguments"):  # members of enums are found by code of their classes
+        with activate_tool_frame("(arguments)"):  # members of enums are found by code of their classes
             for name, value in values.items():
                 if name in self._context_names:
                     continue
@@ -202,7 +202,7 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
     def _is_read_as_written(self, name: str, value: object, encoded: object) -> bool:
         """Tell whether the tool gets objects of the classes in *value*, where unions do not tell them apart."""
         try:
-            with activate_tool_frame("arguments"):  # classes of parameters may run code of their own
+            with activate_tool_frame("(arguments)"):  # classes of parameters may run code of their own
                 mark = self._member_hooks[name]
                 written, read = (
                     list_union_members(mark(given), of_objects=True)
@@ -323,7 +323,7 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
         try:
             if is_declared and is_whole is not None and is_whole(value):
                 return True
-            with activate_tool_frame("result"):  # classes of the result may run code of their own
+            with activate_tool_frame("(result)"):  # classes of the result may run code of their own
                 return is_read_back_whole(value, self._read_result(json, members))
         except Exception:  # the seam to the classes of the program, which may not be comparable
             return False

@@ -32,6 +32,6 @@ def is_collecting() -> bool:
     return next(reversed(_phases), "") == "start" and getattr(_own, "start", None) is _phases.get("start")
 
 
-def run_at_end(function: Callable[P, T], *args: P.args, **keywords: P.kwargs) -> T:
+def run_finalizer(function: Callable[P, T], *args: P.args, **keywords: P.kwargs) -> T:
     """Call what ends work; in a copy of the context where the garbage collector runs it."""
     return copy_context().run(function, *args, **keywords) if is_collecting() else function(*args, **keywords)

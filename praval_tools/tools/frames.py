@@ -15,7 +15,7 @@ import msgspec
 
 from praval_tools.errors import AccessWarning, NotOwnerError, ToolUsageError, get_user_stacklevel
 from praval_tools.names import OPERATOR, set_object_context
-from praval_tools.tools.finalizers import is_collecting, run_at_end
+from praval_tools.tools.finalizers import is_collecting, run_finalizer
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class FrameScope(msgspec.Struct, frozen=True, eq=False):
     person: str = ""
 
 
-CONFINED_ACTORS: Final = ("plugin:", "tool:")
+CONFINED_ACTOR_PREFIXES: Final = ("plugin:", "tool:")
 """How the names begin of actors that are no agents, and make no calls in the name of one."""
 
 Frame = list[Any]
@@ -272,7 +272,7 @@ def resume_in_frames(work: Work, waiting: object, inner: Frame | None) -> Work:
             answer = yield waiting
         except BaseException as error:  # thrown into the work, which decides
             if type(error) is GeneratorExit and is_collecting():
-                run_at_end(_close_in_frame, work, inner)
+                run_finalizer(_close_in_frame, work, inner)
                 raise
             resume, value = work.throw, error
         else:
@@ -346,16 +346,17 @@ def activate_tool_frame(tool: str) -> activate_frame:
     """
     Run the `with` block as code of the tool of this name, which may do nothing in any registry.
 
-    For values that a tool returned, where nobody knows the registry and the principal of the call any more.
+    For values that a tool returned, where nobody knows the registry and the principal of the call any more. Where no
+    tool is known, the name is in parentheses and says whose code runs, such as `(arguments)`.
     """
     return activate_frame(make_frame(FrameScope(None, None, f"tool:{tool}")))
 
 
 def _confine() -> AbstractContextManager[object]:
     """Return a context without rights, unless such code runs already, or the collector, which may set no variable."""
-    if is_collecting() or get_current_actor().startswith(CONFINED_ACTORS):
+    if is_collecting() or get_current_actor().startswith(CONFINED_ACTOR_PREFIXES):
         return nullcontext()
-    return activate_tool_frame("repr")
+    return activate_tool_frame("(repr)")
 
 
 set_object_context(_confine)

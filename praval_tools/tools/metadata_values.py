@@ -19,43 +19,53 @@ def to_frozen_copy(value: object) -> Any:
     """Return a copy that nobody else holds and nobody changes: its mappings are read-only, its lists are tuples."""
     if value is NO_EXTRA:
         return value
+    with activate_tool_frame("(metadata)"):  # what is copied, and hashed, may have code of its own
+        return _freeze(value)
+
+
+def _freeze(value: object) -> object:
     if has_type(value, Mapping):
-        return MappingProxyType({key: to_frozen_copy(item) for key, item in _list_items(value)})
+        return MappingProxyType({key: _freeze(item) for key, item in _list_items(value)})
     if has_type(value, (list, tuple)):
-        return tuple(map(to_frozen_copy, value))
+        return tuple(map(_freeze, value))
     if has_type(value, (set, frozenset)):
-        return frozenset(map(to_frozen_copy, value))
+        return frozenset(map(_freeze, value))
     return copy.deepcopy(to_plain_scalar(value))
 
 
 def _list_items(value: Mapping[object, object]) -> list[tuple[object, object]]:
-    """Return the items of a mapping with plain keys; one of another class lists them itself, without rights."""
-    with activate_tool_frame("(metadata)"):
-        return [(to_plain_scalar(key), item) for key, item in iterate_items_without_overrides(value)]
+    """Return the items of a mapping with plain keys; one of another class lists them itself."""
+    return [(to_plain_scalar(key), item) for key, item in iterate_items_without_overrides(value)]
 
 
 def to_plain_copy(value: object) -> object:
     """Return a copy of what `to_frozen_copy` gave that may be changed: dicts and lists."""
+    with activate_tool_frame("(metadata)"):
+        return _thaw(value)
+
+
+def _thaw(value: object) -> object:
     if isinstance(value, MappingProxyType):
-        return {key: to_plain_copy(item) for key, item in value.items()}
-    if isinstance(value, tuple) and type(value) is tuple:
-        return list(map(to_plain_copy, value))
-    if type(value) in SCALAR_TYPES:
-        return value
-    with activate_tool_frame("(metadata)"):  # its class may have code of its own
-        return copy.deepcopy(value)
+        return {key: _thaw(item) for key, item in value.items()}
+    if type(value) is tuple:
+        return list(map(_thaw, value))
+    return copy.deepcopy(value)
 
 
 def copy_mapping(value: object) -> Any:
     """Return a copy of *value*, with plain mappings, lists, texts and numbers in it."""
-    if has_type(value, Mapping):
-        return {key: copy_mapping(item) for key, item in _list_items(value)}
-    if has_type(value, (list, tuple)):
-        return list(map(copy_mapping, value))
-    if type(plain := to_plain_scalar(value)) in SCALAR_TYPES:
-        return plain
+    if value is None:  # as nearly always; asked at every declaration
+        return None
     with activate_tool_frame("(metadata)"):
-        return copy.deepcopy(plain)
+        return _copy(value)
+
+
+def _copy(value: object) -> object:
+    if has_type(value, Mapping):
+        return {key: _copy(item) for key, item in _list_items(value)}
+    if has_type(value, (list, tuple)):
+        return list(map(_copy, value))
+    return copy.deepcopy(to_plain_scalar(value))
 
 
 def show_extra(value: object) -> str:

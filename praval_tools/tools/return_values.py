@@ -6,12 +6,16 @@ Whoever gets the value gets what is recorded of it. What only an `await` would g
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Awaitable, Iterator
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterator
 from types import CoroutineType
 from typing import Any, Final
 
 from praval_tools.errors import ToolUsageError
 from praval_tools.names import get_class_name
+from praval_tools.schema.spellings import read_marked_values
+from praval_tools.schema.tables import take_apart_once
+from praval_tools.schema.written_secrets import read_written_secrets
+from praval_tools.tools.value_codec import is_plain_json
 
 COMPLETE_TYPES: Final = frozenset({str, int, float, bool, type(None), bytes, list, dict, tuple, set, frozenset})
 """Values of these types are complete as they are."""
@@ -60,3 +64,29 @@ def copy_complete(value: Any) -> Any:
     if kind is set:
         return value.copy()
     return copy_complete(list(value)) if issubclass(kind, Iterator) else value
+
+
+def write_complete(
+    value: object, write: Callable[[object], tuple[object, tuple[str, ...]]], marked_values: list[object]
+) -> tuple[object, object, tuple[str, ...]]:
+    """
+    Return a complete copy of what a tool returned, its JSON, and what is needed to read that.
+
+    It runs code of the value's classes, so a frame without rights is active around it.
+
+    Args:
+        value: What the tool returned.
+        write: Returns the last two.
+        marked_values: Receives what classes mark as secret in the value, also where it cannot be written.
+
+    Raises:
+        Unencodable: It has no JSON form; its own code, and iterators, may raise anything else.
+    """
+    with take_apart_once():
+        complete = copy_complete(value)
+        found = [] if is_plain_json(complete) else read_marked_values(complete)
+        marked_values += found
+        json, union_members = write(complete)
+        if found:
+            marked_values += read_written_secrets(complete, json)
+        return complete, json, union_members

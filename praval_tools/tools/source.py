@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from praval_tools.errors import find_user_frame
-from praval_tools.names import to_plain_text
+from praval_tools.names import get_class_name, to_plain_text
 from praval_tools.schema.json_values import replace_surrogates
 
 _TEXT_FIELDS: Final = ("kind", "distribution", "version", "file", "declared_by")
@@ -150,5 +150,8 @@ def _resolve_import_name(scope: Mapping[str, object], module: str) -> str:
 
 def find_function_name(function: object) -> str:
     """Return the name of a function, or of that of a `functools.partial`; of another callable, that of its class."""
-    name = getattr(function, "__name__", None) or getattr(getattr(function, "func", None), "__name__", None)
-    return str(name or type(function).__name__)
+    for named in (function, getattr(function, "func", None)):
+        name = getattr(named, "__name__", None)
+        if name is not None and (text := to_plain_text(name)):
+            return text
+    return get_class_name(type(function))

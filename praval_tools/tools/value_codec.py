@@ -119,7 +119,7 @@ class _Packer:
             return _tag_value("tuple", self._pack_items(value, level))
         if kind is set or kind is frozenset:
             return _tag_value(kind.__name__, sort_json_items([self._pack_key(item, level + 1) for item in value]))
-        with activate_tool_frame("value"):  # what a tool returned, or is called with, may run code of its own
+        with activate_tool_frame("(value)"):  # what a tool returned, or is called with, may run code of its own
             try:
                 if kind in _PACKERS:
                     return _PACKERS[kind](value)

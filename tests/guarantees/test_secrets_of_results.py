@@ -47,6 +47,15 @@ class TestMarkedFields:
 
         assert (Outcome.OK, []) == (result.outcome, find_spellings(home.registry, count))
 
+    def test_are_hidden_where_the_result_cannot_be_written(self, home: Home) -> None:
+        """Broken promise: another process sent an error that quoted a marked field, which was recorded."""
+        count = count_events(home.registry)
+
+        result = home.execute("give_unwritable")
+
+        assert [] == find_spellings(home.registry, count)
+        assert PIN in str(result.result if result.success else result.error)  # without a journal nothing is written
+
     @pytest.mark.parametrize("engine", ["inline", "thread", "process"])
     def test_are_hidden_in_replies_of_models(self, engine: str) -> None:
         """A model that quotes what it was shown of a result has it hidden in its recorded reply."""

@@ -109,7 +109,7 @@ def test_what_a_tool_reads_of_its_call_is_plain(registry: ToolRegistry) -> None:
     call = ToolCall(Odd(), "look", {}, "mal", Odd(), reason=Odd())  # type: ignore[arg-type]
     for _ in range(2):
         assert registry.execute(call).success
-    assert (seen, set(actors)) == ([False] * 6, {"tool:repr"})
+    assert (seen, set(actors)) == ([False] * 6, {"tool:(repr)"})
 
 
 def test_a_run_id_that_is_not_a_text_raises_nothing(registry: ToolRegistry) -> None:

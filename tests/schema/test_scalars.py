@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Annotated, Any
+from enum import Enum
+from typing import Annotated, Any, Literal
 
 import pytest
 from annotated_types import Ge
@@ -84,3 +85,34 @@ class TestIntegersForFloats:
 
         assert Outcome.TOOL_ERROR is result.outcome
         assert "declare int" in str(result.error)
+
+
+class SlyText(str):
+    """Says that it is another text."""
+
+    def __str__(self) -> str:
+        return "other"
+
+
+class SlyNumber(int):
+    """Says that it is another number."""
+
+    def __int__(self) -> int:
+        return 7
+
+    __index__ = __int__
+
+
+class Sly(Enum):
+    """Has values of such classes."""
+
+    TEXT = SlyText("a")
+    NUMBER = SlyNumber(1)
+
+
+@pytest.mark.parametrize("hint", [Sly, Literal[Sly.TEXT, Sly.NUMBER]])
+def test_choices_are_what_they_hold(hint: Any) -> None:
+    """A value of a class of its own is written as what it holds, whatever it says that it is."""
+    schema = take(hint).parameters["properties"]["value"]
+
+    assert ["a", 1] == schema["enum"]

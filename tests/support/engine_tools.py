@@ -249,6 +249,20 @@ def give_marked(kind: str) -> Any:
     }[kind]  # fmt: skip
 
 
+class Unwritable(BaseModel):
+    pin: Annotated[str, Secret] = PIN
+
+    @field_serializer("pin")
+    def write_pin(self, pin: str) -> str:
+        """Say what cannot be written."""
+        raise ValueError(f"{pin} cannot be written")
+
+
+def give_unwritable() -> Any:
+    """Give it."""
+    return [Unwritable()]
+
+
 def give_marked_dict() -> dict[str, Any]:
     """Give one in a dict."""
     return {"a": Account("ann", PIN, OPENED)}

@@ -4,13 +4,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Annotated, Any, Literal
 
 import pytest
+from watchers import Odd, actors
 
 from praval_tools import Outcome, Tool, ToolCall, ToolDefinitionError, ToolMetadata, ToolRegistry
+from praval_tools.tools.frames import get_current_actor
 from praval_tools.tools.source import Source
 
 HALF = "half \ud800"
@@ -116,3 +119,27 @@ def test_a_choice_of_a_class_of_its_own(field: str) -> None:
     with pytest.raises(ToolDefinitionError, match=f"'{values[field]}' is of class Choice; pass it as a plain text"):
         ToolMetadata(**{field: choice})  # type: ignore[arg-type]
     assert getattr(ToolMetadata(**{field: values[field]}), field) == values[field]  # type: ignore[arg-type]
+
+
+class Copied(Odd):
+    """An object that notes who runs when it is copied, too."""
+
+    def __deepcopy__(self, memo: object) -> Copied:
+        actors.append(get_current_actor())
+        return self
+
+
+@pytest.mark.parametrize(
+    "make", [lambda odd: odd, lambda odd: [odd], lambda odd: {odd}, lambda odd: {odd: 1}, lambda odd: {"a": {"b": odd}}]
+)
+def test_objects_in_extra(make: Callable[[object], object]) -> None:
+    """Whoever copies metadata, or lists them, runs the code of objects that an agent put there, and without rights."""
+    registry = ToolRegistry()
+    tool = Tool.from_function(get, shared=True, extra={"a": make(Copied())})
+    registry.register_tool(tool)
+    actors.clear()
+
+    registry.configure("get", extra=tool.metadata.extra)
+    tool.with_metadata(title="Get").metadata.to_dict()
+
+    assert {"tool:(metadata)"} == set(actors)

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from watchers import actors, make_watcher
 
 from praval_tools import Agent, DuplicateToolError, Tool, ToolRegistry, agent
+from praval_tools.tools.source import find_function_name
 
 SOURCE = '''
 @registry.tool("add", owned_by="ann")
@@ -159,3 +161,39 @@ class TestReplaced:
         caller.join()
 
         assert ["new", "old"] == results
+
+
+class SlyKind(type):
+    """Says that its classes have another name."""
+
+    @property
+    def __name__(cls) -> str:  # type: ignore[override]
+        return "other"
+
+
+class Sly(metaclass=SlyKind):
+    """Is called without a name of its own."""
+
+    def __call__(self) -> None:
+        """Do nothing."""
+
+
+class TestNames:
+    """The name of a tool that is given none."""
+
+    def test_is_read_without_code_of_the_name(self) -> None:
+        """The name of a function may be of a class with code of its own, which the host would run."""
+
+        def get() -> None:
+            """Get."""
+
+        get.__name__ = make_watcher(str, ("__str__", "__len__", "__eq__", "__hash__"))("get")
+        actors.clear()
+
+        assert "get" == find_function_name(get)
+        assert str is type(find_function_name(get))
+        assert [] == actors
+
+    def test_of_another_callable(self) -> None:
+        """It is that of its class, whatever the metaclass says."""
+        assert "Sly" == find_function_name(Sly())

@@ -18,7 +18,7 @@ def read_bounds(where: Mapping[str, object]) -> JsonSchema:
     Raises:
         MalformedArgumentsError: They are not JSON.
     """
-    with activate_tool_frame("where"):
+    with activate_tool_frame("(where)"):
         items = {to_plain_scalar(key): value for key, value in iterate_items_without_overrides(where)}
         bounds: JsonSchema = copy_json(normalize_json(items))
     return bounds

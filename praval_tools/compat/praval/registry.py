@@ -20,7 +20,7 @@ from praval_tools.misuse import explain_misuse_and_take_plain_arguments
 from praval_tools.names import OPERATOR
 from praval_tools.registry import default
 from praval_tools.registry.registry import ToolRegistry as OurRegistry
-from praval_tools.tools.finalizers import run_at_end
+from praval_tools.tools.finalizers import run_finalizer
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.tool import AnyTool
 
@@ -98,7 +98,7 @@ class ToolRegistry:
     ) -> list[Tool]:  # fmt: skip
         """Return the tools that meet every condition; any of *tags* suffices, *name_pattern* is a part of the name."""
         tools = self.list_all_tools()
-        with activate_tool_frame("search"):  # their metadata are objects of whoever registered them
+        with activate_tool_frame("(search)"):  # their metadata are objects of whoever registered them
             return [
                 tool
                 for tool in tools
@@ -150,7 +150,7 @@ class ToolRegistry:
 
     def unregister_owned_tool(self, tool_name: str, func: Callable[..., Any], owned_by: str) -> bool:
         """Unregister a tool if it is *func*, owned by *owned_by*, and tell whether it is."""
-        return run_at_end(self._unregister_owned_tool, tool_name, func, owned_by)  # an agent that is collected calls it
+        return run_finalizer(self._unregister_owned_tool, tool_name, func, owned_by)  # a collected agent calls it
 
     def _unregister_owned_tool(self, tool_name: str, func: Callable[..., object], owned_by: str) -> bool:
         tool = self._catalogue.find_tool(tool_name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -11,18 +12,15 @@ from praval_tools.execution.engines.messages import DescribedResult
 from praval_tools.execution.failures import make_encoding_error, read_error_secrets
 from praval_tools.execution.runtime import Runtime
 from praval_tools.schema.json_values import is_json
-from praval_tools.schema.spellings import read_marked_values
-from praval_tools.schema.tables import take_apart_once
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.schema.union_members import NOT_READ_BACK
-from praval_tools.schema.written_secrets import read_written_secrets
 from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.function_address import get_function_address, import_function
 from praval_tools.tools.implementation import ToolImplementation
-from praval_tools.tools.return_values import copy_complete
+from praval_tools.tools.return_values import write_complete
 from praval_tools.tools.tool import Tool
-from praval_tools.tools.value_codec import is_plain_json, pack_value, unpack_value
+from praval_tools.tools.value_codec import pack_value, unpack_value
 
 _SAME_FIELDS: Final = (
     "tool_call_id", "name", "agent", "outcome", "error", "error_type", "latency_ms", "attempts", "replayed", "max_size",
@@ -35,17 +33,17 @@ def describe_result(result: ToolResult, runtime: Runtime) -> DescribedResult:
     """Return the description of a result; a value that has no JSON form makes it a `tool_error`."""
     record = runtime.access_store.state.find_tool_record(result.name)
     implementation = None if record is None else record.tool.implementation
-    written = WrittenValue()
+    written, marked_values = WrittenValue(), list[object]()
     if result.outcome is Outcome.OK:
         try:
-            written = _write_result(implementation, result)
+            written = _write_result(implementation, result, marked_values)
         except (Exception, SystemExit) as error:  # what the tool returned may run code of its own
             made = make_encoding_error(result.name, error)
             result = replace(
                 result, outcome=Outcome.TOOL_ERROR, error=str(made), error_type=made.error_type, exception=made
             )
     if result.exception is not None:
-        written = WrittenValue(marked_values=write_error_secrets(result.exception))
+        written = WrittenValue(marked_values=pack_secrets(marked_values, result.exception))
     decision = result.decision
     if decision is not None:
         source = None if decision.source is None else str(decision.source)
@@ -58,10 +56,12 @@ def describe_result(result: ToolResult, runtime: Runtime) -> DescribedResult:
     )  # fmt: skip
 
 
-def _write_result(implementation: ToolImplementation | None, result: ToolResult) -> WrittenValue:
+def _write_result(
+    implementation: ToolImplementation | None, result: ToolResult, marked_values: list[object]
+) -> WrittenValue:
     """Return the value of a result as JSON; what was recorded, or came of a process, may be JSON and nothing else."""
     try:
-        return write_return_value(implementation, result.name, result.result)
+        return write_return_value(implementation, result.name, result.result, marked_values)
     except Unencodable:
         if not is_json(result.result):
             raise
@@ -76,26 +76,34 @@ class WrittenValue(NamedTuple):
     marked_values: tuple[object, ...] = ()
 
 
-def write_return_value(implementation: ToolImplementation | None, tool: str, value: object) -> WrittenValue:
+def write_return_value(
+    implementation: ToolImplementation | None, tool: str, value: object, marked_values: list[object]
+) -> WrittenValue:
     """
     Return what a tool returned as JSON, as a journal has it.
+
+    Args:
+        implementation: What ran; None: the tool is gone, and what it returned is JSON.
+        tool: The name of the tool.
+        value: What it returned.
+        marked_values: Receives what classes mark as secret in the value, also where it cannot be written.
 
     Raises:
         Unencodable: It has no JSON form; its own code may raise anything else.
     """
-    with activate_tool_frame(tool), take_apart_once():
-        complete = copy_complete(value)
-        marked_values = [] if is_plain_json(complete) else read_marked_values(complete)
-        json, members = (
-            (complete, ()) if implementation is None else implementation.compiled.write_result(complete)
-        )
-        marked_values += read_written_secrets(complete, json) if marked_values else ()
-        return WrittenValue(pack_value(json), members, tuple(map(pack_value, marked_values)))
+    with activate_tool_frame(tool):
+        write = _write_json if implementation is None else implementation.compiled.write_result
+        _, json, members = write_complete(value, write, marked_values)
+        return WrittenValue(pack_value(json), members, pack_secrets(marked_values))
 
 
-def write_error_secrets(error: BaseException) -> tuple[object, ...]:
-    """Return what classes mark as secret in what a tool raised, as JSON."""
-    return tuple(map(pack_value, read_error_secrets(error)))
+def _write_json(value: object) -> tuple[object, tuple[str, ...]]:
+    return value, ()
+
+
+def pack_secrets(marked_values: Iterable[object], error: BaseException | None = None) -> tuple[object, ...]:
+    """Return marked values as JSON, and after them what classes mark as secret in what a tool raised."""
+    return tuple(map(pack_value, (*marked_values, *(() if error is None else read_error_secrets(error)))))
 
 
 def _find_address(implementation: ToolImplementation | None) -> str:
