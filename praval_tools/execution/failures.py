@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import builtins
+import gc
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache
-from types import MemberDescriptorType
+from types import MappingProxyType, MemberDescriptorType
 from typing import Any, Final, cast
 
 from praval_tools.errors import (
@@ -33,7 +35,9 @@ _UNCOMBINABLE_EXCEPTIONS: Final = (BaseExceptionGroup, UnicodeError, StopIterati
 
 _OS_ERROR_ATTRIBUTES: Final = ("errno", "strerror", "filename", "filename2")
 """The attributes of an OSError beside its text; its constructor would mistake our arguments for them."""
-_CONTAINERS: Final = (list, tuple, set, frozenset)
+_CONTAINERS: Final = (list, tuple, set, frozenset, deque)
+_VIEWS: Final[tuple[type, ...]] = (type({}.keys()), type({}.values()), type({}.items()), MappingProxyType)
+"""Views of mappings; those of an `OrderedDict` derive from these."""
 _EXCEPTION_READERS: Final = tuple(
     BaseException.__dict__[name].__get__ for name in ("args", "__dict__", "__cause__", "__context__")
 )
@@ -167,7 +171,10 @@ def _iter_held_instances(error: BaseException) -> Iterator[object]:
         if issubclass(kind, BaseException):
             stack += _iter_exception_parts(cast(BaseException, part))
         elif issubclass(kind, dict):
-            stack += dict.values(cast("dict[object, object]", part))
+            for item in dict.items(cast("dict[object, object]", part)):
+                stack += item
+        elif issubclass(kind, _VIEWS):
+            stack += gc.get_referents(part)  # the mapping itself: the view would have it iterate by its own code
         elif issubclass(kind, _CONTAINERS):
             stack += iterate_without_overrides(cast("Iterable[object]", part))
 
