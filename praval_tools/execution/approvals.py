@@ -18,8 +18,9 @@ from praval_tools.errors import ToolUsageError
 from praval_tools.forks import ForkSafeLock, handle_forks
 from praval_tools.misuse import explain_misuse
 from praval_tools.names import OPERATOR, has_type, shorten_repr, to_plain_scalar
-from praval_tools.schema.json_input import copy_containers, copy_json
+from praval_tools.schema.json_input import copy_json
 from praval_tools.schema.json_values import to_canonical_json
+from praval_tools.tools.argument_copies import copy_arguments
 from praval_tools.tools.argument_spellings import read_marked_arguments
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.decision import Allow, ApprovalAnswer, ApprovalEntry, ApprovalRequest, Deny
@@ -324,11 +325,11 @@ def check_answer(answer: object) -> ApprovalAnswer:
         return answer
     if not has_type(answer.arguments, Mapping):
         raise ToolUsageError(f"{shorten_repr(answer.arguments)} are not arguments; pass Allow({{name: value, …}}).")
-    with activate_tool_frame("arguments"):  # a mapping of another class lists its items itself
+    with activate_tool_frame("arguments"):  # a mapping of another class lists its items itself; keys hash themselves
         items = {to_plain_scalar(name): value for name, value in iterate_items_without_overrides(answer.arguments)}
-    arguments = copy_containers(items)
-    if not read_marked_arguments(arguments):  # else the classes say what is secret
-        arguments = copy_json(arguments)
+        arguments = copy_arguments(items)
+        if not read_marked_arguments(arguments):  # else the classes say what is secret
+            arguments = copy_json(arguments)
     return msgspec.structs.replace(answer, arguments=arguments)
 
 
@@ -372,7 +373,8 @@ def _drop_equal_arguments(request: ApprovalRequest, answer: ApprovalAnswer) -> A
     if isinstance(answer, Deny) or answer.arguments is None:
         return answer
     try:
-        is_equal = write_exactly(answer.arguments) == write_exactly(request.arguments)
+        with activate_tool_frame("arguments"):
+            is_equal = write_exactly(answer.arguments) == write_exactly(request.arguments)
     except (TypeError, ValueError, RecursionError):  # no JSON: reported where it is bound
         return answer
     return msgspec.structs.replace(answer, arguments=None) if is_equal else answer
