@@ -1,4 +1,4 @@
-"""The names of a dict that a tool returned run no code as the operator where it is passed on as all arguments."""
+"""The names of a dict run no code as the operator where it is passed on as all arguments, or an approver answers with it."""
 
 # Tests of: tools/argument_copies, schema/codegen, execution/approvals
 
