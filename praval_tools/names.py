@@ -311,6 +311,16 @@ def describe_error(error: BaseException) -> str:
         return f"{get_class_name(type(error))}, whose message cannot be shown ({get_class_name(type(fault))})"
 
 
+def call_or_default(make: Callable[[], T], default: T) -> T:
+    """Return what *make* makes by code of a tool; where that raises, whatever it raises, the default."""
+    try:
+        return make()
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # isolation: it is the tool's own code, which may try to end the program
+        return default
+
+
 def format_count(number: int, noun: str, plural: str | None = None) -> str:
     """Return *number* with its noun: "1 call", "1,200 calls"; *plural* where that is not the noun with an s."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"

@@ -17,9 +17,10 @@ from praval_tools.clock import Clock
 from praval_tools.errors import ToolUsageError
 from praval_tools.forks import ForkSafeLock, handle_forks
 from praval_tools.misuse import explain_misuse
-from praval_tools.names import OPERATOR, has_type, shorten_repr, to_plain_scalar
-from praval_tools.schema.json_input import copy_containers, copy_json
+from praval_tools.names import OPERATOR, describe_error, has_type, shorten_repr, to_plain_scalar
+from praval_tools.schema.json_input import copy_json
 from praval_tools.schema.json_values import to_canonical_json
+from praval_tools.tools.argument_copies import copy_arguments
 from praval_tools.tools.argument_spellings import read_marked_arguments
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.decision import Allow, ApprovalAnswer, ApprovalEntry, ApprovalRequest, Deny
@@ -318,7 +319,7 @@ def check_answer(answer: object) -> ApprovalAnswer:
     Return *answer*, with arguments of its own.
 
     Raises:
-        ToolUsageError: It is neither `Allow` nor `Deny`, or its arguments are not an object.
+        ToolUsageError: It is neither `Allow` nor `Deny`, or its arguments are not an object, or cannot be read.
     """
     if not has_type(answer, (Allow, Deny)):
         raise ToolUsageError(f"{shorten_repr(answer)} is not a valid answer; pass Allow(…) or Deny(…).")
@@ -326,12 +327,20 @@ def check_answer(answer: object) -> ApprovalAnswer:
         return answer
     if not has_type(answer.arguments, Mapping):
         raise ToolUsageError(f"{shorten_repr(answer.arguments)} are not arguments; pass Allow({{name: value, …}}).")
-    with activate_tool_frame("(arguments)"):  # a mapping of another class lists its items itself
-        items = {to_plain_scalar(name): value for name, value in iterate_items_without_overrides(answer.arguments)}
-    arguments = copy_containers(items)
-    if not read_marked_arguments(arguments):  # else the classes say what is secret
-        arguments = copy_json(arguments)
+    try:
+        with activate_tool_frame("(arguments)"):  # a mapping of another class lists its items, and keys hash themselves
+            arguments = _copy_answer(answer.arguments)
+    except Exception as error:  # isolation: such code may raise anything
+        with activate_tool_frame("(arguments)"):
+            reason = describe_error(error)
+        raise ToolUsageError(f"{shorten_repr(answer.arguments)} cannot be read ({reason}); pass plain JSON.") from error
     return msgspec.structs.replace(answer, arguments=arguments)
+
+
+def _copy_answer(arguments: Mapping[str, object]) -> dict[object, object]:
+    items = {to_plain_scalar(name): value for name, value in iterate_items_without_overrides(arguments)}
+    copied = copy_arguments(items)
+    return copied if read_marked_arguments(copied) else copy_json(copied)
 
 
 def find_entry(entries: Sequence[ApprovalEntry], name: str, *, is_waiting: bool = False) -> ApprovalEntry:
@@ -374,7 +383,8 @@ def _drop_equal_arguments(request: ApprovalRequest, answer: ApprovalAnswer) -> A
     if isinstance(answer, Deny) or answer.arguments is None:
         return answer
     try:
-        is_equal = write_exactly(answer.arguments) == write_exactly(request.arguments)
-    except (TypeError, ValueError, RecursionError):  # no JSON: reported where it is bound
+        with activate_tool_frame("(arguments)"):
+            is_equal = write_exactly(answer.arguments) == write_exactly(request.arguments)
+    except Exception:  # no JSON, or code of its own that raises: reported where it is bound
         return answer
     return msgspec.structs.replace(answer, arguments=None) if is_equal else answer

@@ -189,10 +189,10 @@ def _find_made_fields(implementation: ToolImplementation, bound: BoundArguments)
     """Return the made fields of arguments; none where those that can be given differ from them in more."""
     shown = implementation.render_for_review(bound)
     given = implementation.render_for_review(bound, with_made_fields=False)
-    made, rest = dict(_iter_made_fields(shown, given, ())), copy_json(shown)
-    for place in made:
+    made_fields, rest = dict(_iter_made_fields(shown, given, ())), copy_json(shown)
+    for place in made_fields:
         _remove(rest, place)
-    return made if _are_written_alike(rest, given) else {}  # sets of objects may be in another order
+    return made_fields if _are_written_alike(rest, given) else {}  # sets of objects may be in another order
 
 
 def _iter_made_fields(shown: object, given: object, place: _Place) -> Iterator[tuple[_Place, _Object]]:
@@ -207,10 +207,10 @@ def _iter_made_fields(shown: object, given: object, place: _Place) -> Iterator[t
             yield from _iter_made_fields(shown_item, given_item, (*place, index))
 
 
-def _leave_out(edited: Arguments, made: _MadeFields) -> tuple[Arguments, list[_LeftOutField]]:
+def _leave_out(edited: Arguments, made_fields: _MadeFields) -> tuple[Arguments, list[_LeftOutField]]:
     """Return the arguments without the made fields that are as they were shown, and these."""
     rest, left_out = copy_json(edited), list[_LeftOutField]()
-    for place, shown in made.items():
+    for place, shown in made_fields.items():
         written, name = _find_object(edited, place), place[-1]
         if written is not None and name in written and _are_written_alike(written[name], shown[name]):
             _remove(rest, place)
@@ -218,9 +218,9 @@ def _leave_out(edited: Arguments, made: _MadeFields) -> tuple[Arguments, list[_L
     return rest, left_out
 
 
-def _are_made_again(left_out: list[_LeftOutField], made: _MadeFields) -> bool:
+def _are_made_again(left_out: list[_LeftOutField], made_fields: _MadeFields) -> bool:
     return all(
-        field.place in made and (not field.is_alone or _are_written_alike(field.shown, made[field.place]))
+        field.place in made_fields and (not field.is_alone or _are_written_alike(field.shown, made_fields[field.place]))
         for field in left_out
     )
 

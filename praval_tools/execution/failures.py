@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import builtins
+import gc
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache
-from types import MemberDescriptorType
+from types import MappingProxyType, MemberDescriptorType
 from typing import Any, Final, cast
 
 from praval_tools.errors import (
@@ -20,7 +22,7 @@ from praval_tools.errors import (
     ToolTimeoutError,
     UnknownToolCallError,
 )
-from praval_tools.names import describe_error, get_class_name, has_type
+from praval_tools.names import call_or_default, describe_error, get_class_name, has_type
 from praval_tools.schema.marked_values import has_members
 from praval_tools.tools.argument_spellings import read_marked_arguments
 from praval_tools.tools.call import Outcome, ToolResult
@@ -31,9 +33,11 @@ _UNCOMBINABLE_EXCEPTIONS: Final = (BaseExceptionGroup, UnicodeError, StopIterati
 """Built-in exceptions whose constructors or meaning forbid a second base."""
 
 
-_OS_ERROR_ATTRIBUTES: Final = ("errno", "strerror", "filename", "filename2")
+OS_ERROR_ATTRIBUTES: Final = ("errno", "strerror", "filename", "filename2")
 """The attributes of an OSError beside its text; its constructor would mistake our arguments for them."""
-_CONTAINERS: Final = (list, tuple, set, frozenset)
+_CONTAINERS: Final = (list, tuple, set, frozenset, deque)
+_VIEWS: Final[tuple[type, ...]] = (type({}.keys()), type({}.values()), type({}.items()), MappingProxyType)
+"""Views of mappings; those of an `OrderedDict` derive from these."""
 _EXCEPTION_READERS: Final = tuple(
     BaseException.__dict__[name].__get__ for name in ("args", "__dict__", "__cause__", "__context__")
 )
@@ -42,7 +46,7 @@ _EXCEPTION_READERS: Final = tuple(
 @lru_cache(256)
 def get_execution_error_class(kind: type[BaseException]) -> type[ToolExecutionError]:
     """Return the `ToolExecutionError` that is also the nearest built-in class of *kind*."""
-    for base in filter(_is_builtin, kind.__mro__):
+    for base in filter(is_builtin, kind.__mro__):
         if (
             base in (Exception, BaseException)
             or not issubclass(base, Exception)
@@ -60,13 +64,14 @@ def get_execution_error_class(kind: type[BaseException]) -> type[ToolExecutionEr
     return ToolExecutionError
 
 
-def _is_builtin(kind: type) -> bool:
+def is_builtin(kind: type) -> bool:
+    """Tell whether a class is one of Python's built-in ones."""
     return getattr(builtins, get_class_name(kind), None) is kind
 
 
 def _reduce_execution_error(error: ToolExecutionError) -> tuple[object, ...]:
-    kind = next(filter(_is_builtin, type(error).__mro__))
-    attributes = {name: getattr(error, name) for name in _OS_ERROR_ATTRIBUTES} if isinstance(error, OSError) else {}
+    kind = next(filter(is_builtin, type(error).__mro__))
+    attributes = {name: getattr(error, name) for name in OS_ERROR_ATTRIBUTES} if isinstance(error, OSError) else {}
     return (
         _rebuild_execution_error,
         (get_class_name(kind), error.message, error.error_type, error.tool),
@@ -83,7 +88,7 @@ def find_builtin_base(tool: str, error: BaseException) -> str | None:
     error_type: Any = type(error)
     with activate_tool_frame(tool):
         kind = get_execution_error_class(error_type)
-    return None if kind is ToolExecutionError else next(filter(_is_builtin, kind.__mro__)).__name__
+    return None if kind is ToolExecutionError else next(filter(is_builtin, kind.__mro__)).__name__
 
 
 def restore_execution_error(base: str | None, message: str, error_type: str, tool: str) -> ToolExecutionError:
@@ -108,7 +113,7 @@ def make_execution_error(tool: str, error: BaseException, message: str) -> ToolE
         execution_error: ToolExecutionError = get_execution_error_class(error_type)(
             message, get_error_type_name(tool, error), tool
         )
-        for name in _OS_ERROR_ATTRIBUTES if isinstance(execution_error, OSError) else ():
+        for name in OS_ERROR_ATTRIBUTES if isinstance(execution_error, OSError) else ():
             setattr(execution_error, name, read_attribute(tool, error, name))
     execution_error.__cause__ = error
     return execution_error
@@ -140,12 +145,7 @@ def read_attribute(tool: str, error: BaseException, name: str) -> object:
     of the tool, and may raise anything.
     """
     with activate_tool_frame(tool):
-        try:
-            return getattr(error, name, None)
-        except KeyboardInterrupt:
-            raise
-        except BaseException:  # isolation: it is the tool's own code, which may try to end the program
-            return None
+        return call_or_default(lambda: getattr(error, name, None), None)
 
 
 def read_error_secrets(error: BaseException) -> tuple[object, ...]:
@@ -167,7 +167,10 @@ def _iter_held_instances(error: BaseException) -> Iterator[object]:
         if issubclass(kind, BaseException):
             stack += _iter_exception_parts(cast(BaseException, part))
         elif issubclass(kind, dict):
-            stack += dict.values(cast("dict[object, object]", part))
+            for item in dict.items(cast("dict[object, object]", part)):
+                stack += item
+        elif issubclass(kind, _VIEWS):
+            stack += gc.get_referents(part)  # the mapping itself: the view would have it iterate by its own code
         elif issubclass(kind, _CONTAINERS):
             stack += iterate_without_overrides(cast("Iterable[object]", part))
 

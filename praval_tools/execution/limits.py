@@ -115,7 +115,7 @@ class Limits:
         ]
         if invalid:
             raise ToolUsageError(f"{', '.join(invalid)}: a limit is a whole number from 1 on; None removes it.")
-        key = (None if agent is None else get_agent_name(agent), _to_name(tool))
+        key = (None if agent is None else get_agent_name(agent), None if tool is None else get_name(tool))
         if key == (None, None):
             raise ToolUsageError("A limit is for an agent, a tool, or both: pass agent=… or tool=….")
         is_removed = all(number is None for number in numbers.values())
@@ -200,11 +200,6 @@ class Limits:
             return []
         keys = [*((agent, name) for agent in members for name in (tool, None)), (None, tool)]
         return [self._usages[key] for key in keys if key in self._usages]
-
-
-def _to_name(subject: object) -> str | None:
-    """Return the name of a tool, passed as an object or by name."""
-    return None if subject is None else get_name(subject)
 
 
 def _describe_subject(limit: Limit) -> str:

@@ -273,12 +273,12 @@ def _request_approval(
     if isinstance(answer, Allow):
         progress.marked_values += read_marked_arguments(answer.arguments)
         bound: BoundArguments | None = run.bound_arguments
-        if answer.arguments is None:
-            approved = copy_json(run.bound_arguments.arguments)
-            approved_text: str | None = write_exactly(progress.shown_arguments)
-        else:
-            approved, approved_text = copy_json(answer.arguments), None
-            with _activate_caller(runtime, run.principal, tool.name):
+        with _activate_caller(runtime, run.principal, tool.name):
+            if answer.arguments is None:
+                approved = copy_json(run.bound_arguments.arguments)
+                approved_text: str | None = write_exactly(progress.shown_arguments)
+            else:
+                approved, approved_text = copy_json(answer.arguments), None
                 bind = partial(bind_arguments, runtime, tool)
                 approved, bound = leave_made_fields_out(tool.implementation, approved, run.bound_arguments, bind)
         progress.approval, progress.approved_text = (describe_approved_tool(tool), approved), approved_text

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from praval_tools.access.records import Principal
 from praval_tools.names import (
+    call_or_default,
     get_class_name,
     has_type,
     is_valid_tool_name,
@@ -17,6 +19,7 @@ from praval_tools.names import (
 from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.frames import activate_tool_frame
+from praval_tools.values.builtin_iteration import iterate_without_overrides
 
 _PLAIN_TYPES: Final = frozenset({str, type(None)})
 
@@ -65,12 +68,7 @@ def _to_plain(value: object) -> object:
     plain = to_plain_scalar(value)
     if type(plain) in SCALAR_TYPES:
         return plain
-    try:
-        return to_plain_text(plain)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # isolation: the class of the object may raise anything
-        return get_class_name(type(plain))
+    return call_or_default(partial(to_plain_text, plain), get_class_name(type(plain)))
 
 
 def _to_plain_name(value: object) -> object:
@@ -89,17 +87,15 @@ def _to_plain_agent(value: object) -> object:
             principal, name = getattr(value, "principal", None), getattr(value, "name", None)
     except KeyboardInterrupt:
         raise
-    except BaseException:  # isolation: as above
+    except BaseException:  # isolation: the class of the object may raise anything
         return _ShownObject(value)
     return principal if type(principal) is Principal else _to_plain_name(value if name is None else name)
 
 
 def _to_plain_agents(value: object) -> object:
     """Return a tuple or list of names as a tuple of plain ones; anything else names nobody."""
-    if has_type(value, tuple):
-        return tuple(map(_to_plain_name, tuple.__iter__(value)))
-    if has_type(value, list):
-        return tuple(map(_to_plain_name, list.__iter__(value)))
+    if has_type(value, (tuple, list)):
+        return tuple(map(_to_plain_name, iterate_without_overrides(value)))
     return None if value is None else _to_plain_name(value)
 
 

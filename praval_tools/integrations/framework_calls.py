@@ -9,6 +9,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from praval_tools.access.records import Principal
+from praval_tools.access.state import AccessState
 from praval_tools.errors import ToolArgumentsError, ToolDefinitionError, ToolUsageError
 from praval_tools.execution.approvals import write_exactly
 from praval_tools.execution.context import FrameScope, activate_caller
@@ -100,10 +101,10 @@ def asks_for_approval(toolset: Toolset, name: str, arguments: object = None) -> 
         arguments: Those of the call; None: tell whether any call may wait.
     """
     runtime, principal = get_executor(toolset).runtime, toolset.principal
-    tool = _find_tool(runtime, name)
+    state = runtime.access_store.get_fresh_state()
+    tool, policies = _find_tool(state, name), state.policies
     if tool is None or runtime.approvals.handler is not None:
         return False
-    policies = runtime.access_store.get_fresh_state().policies
     if tool.metadata.requires_approval or not policies or arguments is None:
         return tool.metadata.requires_approval or bool(policies)
     read = _read_arguments(runtime, principal, tool, arguments)
@@ -112,16 +113,16 @@ def asks_for_approval(toolset: Toolset, name: str, arguments: object = None) -> 
     return ask_policies(runtime.registry, policies, principal, tool, read.shown).approval is not None
 
 
-def _find_tool(runtime: Runtime, name: str) -> AnyTool | None:
+def _find_tool(state: AccessState, name: str) -> AnyTool | None:
     """Return the tool that a model calls by this name."""
-    state = runtime.access_store.get_fresh_state()
     record = state.find_tool_record(state.resolve_tool_name(name))
     return None if record is None else record.tool
 
 
 class _ReadArguments(NamedTuple):
-    """Arguments of a call: as the tool gets them, and as an approver is shown them."""
+    """Arguments of a call: its tool, what that gets of them, and what an approver is shown of them."""
 
+    tool: AnyTool
     bound: BoundArguments
     shown: Arguments
 
@@ -134,7 +135,14 @@ def _read_arguments(runtime: Runtime, principal: Principal, tool: AnyTool, argum
             shown = render_for_review(tool, bound, principal.agent)
     except (ToolArgumentsError, ToolDefinitionError):
         return None
-    return None if isinstance(shown, Decision) else _ReadArguments(bound, shown)
+    return None if isinstance(shown, Decision) else _ReadArguments(tool, bound, shown)
+
+
+def _read_call(toolset: Toolset, call: ToolCall) -> _ReadArguments | None:
+    """Return how the arguments of a call are read; None where there is no such tool, or as `_read_arguments` does."""
+    runtime = get_executor(toolset).runtime
+    tool = _find_tool(runtime.access_store.get_fresh_state(), call.name)
+    return None if tool is None else _read_arguments(runtime, toolset.principal, tool, call.arguments)
 
 
 async def execute_approved(
@@ -184,23 +192,20 @@ def find_unneeded_request(registry: ToolRegistry, toolset: Toolset, call: ToolCa
     requests = [request for request in pending if (request.tool_call_id, request.agent, request.chain) == caller]
     if not requests or asks_for_approval(toolset, call.name, call.arguments) or get_current_actor() != OPERATOR:
         return None
-    runtime, principal = get_executor(toolset).runtime, toolset.principal
-    tool = _find_tool(runtime, call.name)
-    read = None if tool is None else _read_arguments(runtime, principal, tool, call.arguments)
-    if tool is None or read is None:
+    read = _read_call(toolset, call)
+    if read is None:
         return None
-    ours = (request for request in requests if request.tool == tool.name and _is_shown_by(request, read.shown))
+    ours = (request for request in requests if request.tool == read.tool.name and _is_shown_by(request, read.shown))
     return next(ours, None)
 
 
 def refuse_changed_edit(toolset: Toolset, call: ToolCall) -> ToolResult | None:
     """Return the recorded refusal of a call whose arguments a person wrote, and a class would change; else None."""
-    executor, principal = get_executor(toolset), toolset.principal
-    runtime = executor.runtime
-    tool = _find_tool(runtime, call.name)
-    read = None if tool is None else _read_arguments(runtime, principal, tool, call.arguments)
-    if tool is None or read is None:
+    read = _read_call(toolset, call)
+    if read is None:
         return None
+    executor, principal, tool = get_executor(toolset), toolset.principal, read.tool
+    runtime = executor.runtime
     with activate_caller(FrameScope(runtime.registry, principal, principal.agent)):
         bind = partial(bind_arguments, runtime, tool)
         problem = find_edit_problem(tool.implementation, read.shown, read.bound, bind)

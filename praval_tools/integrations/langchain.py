@@ -230,11 +230,11 @@ class _RegistryTool(StructuredTool):
         """Return this tool for one call, which knows the id that the framework gave it."""
         if self._caller.call_id is not None or not isinstance(input, dict) or input.get("type") != "tool_call":
             return self
-        config, call_id = config or {}, input["id"]
+        config, model_id = config or {}, input["id"]
         is_in_graph = bool(config.get("configurable", {}).get("checkpoint_ns"))
         caller = self._caller
-        made = _build_call_id(config, call_id, None) if is_in_graph else make_call_id(caller.toolset, str(call_id))
-        return _RegistryTool(evolve(caller, call_id=made), self.name)
+        call_id = _build_call_id(config, model_id, None) if is_in_graph else make_call_id(caller.toolset, str(model_id))
+        return _RegistryTool(evolve(caller, call_id=call_id), self.name)
 
     def _run(self, /, *args: object, **arguments: object) -> object:
         return self._caller.call(self.name, arguments)

@@ -13,7 +13,7 @@ from langgraph.types import Command
 
 from praval_tools.errors import ToolDefinitionError
 from praval_tools.integrations.foreign_text import repair_name
-from praval_tools.integrations.langchain_arguments import ToolArguments, is_async, read_arguments
+from praval_tools.integrations.langchain_parameters import ToolParameters, is_async, read_parameters
 from praval_tools.names import shorten_repr
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.registry import ToolRegistry
@@ -65,30 +65,30 @@ def _make_tool(tool: object, owned_by: Agent | str | None, namespace: str | None
         )
     name = repair_name(tool.name)
     problems = [] if name else ["its name has no character that a tool's name may have: give it another one"]
-    arguments = read_arguments(tool)
-    problems += arguments.problems
+    parameters = read_parameters(tool)
+    problems += parameters.problems
     if problems or name is None:
         raise ToolDefinitionError(tool.name, problems)
     return Tool(
-        name, tool.description, arguments.schema, _make_function(arguments),
+        name, tool.description, parameters.schema, _make_function(parameters),
         namespace=namespace, owned_by=owned_by, source=Source(kind="object"), extra={"langchain": {"name": tool.name}},
     )  # fmt: skip
 
 
-def _make_function(arguments: ToolArguments) -> Callable[..., object]:
+def _make_function(parameters: ToolParameters) -> Callable[..., object]:
     """Return the function of the tool in the registry; it takes arguments of any name."""
-    tool, select = arguments.tool, arguments.select_given
+    tool, select = parameters.tool, parameters.select_passed
 
-    def call(**given: object) -> object:
-        return _read_value(tool, tool.run(select(given), tool_call_id=_find_call_id(tool), config=ensure_config()))
+    def call(**arguments: object) -> object:
+        return _read_value(tool, tool.run(select(arguments), tool_call_id=_find_call_id(tool), config=ensure_config()))
 
-    async def acall(**given: object) -> object:
-        answer = await tool.arun(select(given), tool_call_id=_find_call_id(tool), config=ensure_config())
+    async def acall(**arguments: object) -> object:
+        answer = await tool.arun(select(arguments), tool_call_id=_find_call_id(tool), config=ensure_config())
         return _read_value(tool, answer)
 
-    made = acall if is_async(tool) else call
-    made.__wrapped__ = arguments.declaration  # type: ignore[attr-defined]
-    return made
+    function = acall if is_async(tool) else call
+    function.__wrapped__ = parameters.declaration  # type: ignore[attr-defined]
+    return function
 
 
 def _find_call_id(tool: BaseTool) -> str | None:

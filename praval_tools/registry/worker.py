@@ -20,7 +20,7 @@ from praval_tools.errors import ToolError
 from praval_tools.execution.approvals import write_exactly
 from praval_tools.execution.context import ENDED, Frame, FrameScope, activate_frame, make_frame
 from praval_tools.execution.engines.call_forwarding import CallForwarder, CallRefuser
-from praval_tools.execution.engines.described_errors import describe_remote_error
+from praval_tools.execution.engines.described_errors import describe_remote_error, describe_unsendable
 from praval_tools.execution.engines.described_results import find_implementation, pack_secrets, write_return_value
 from praval_tools.execution.engines.messages import (
     CallAnswer,
@@ -120,7 +120,7 @@ class _Worker:
         try:
             self._channel.send(answer)
         except (TypeError, ValueError) as error:
-            described = describe_remote_error("", ValueError(f"The value cannot be sent: {error}."))
+            described = describe_unsendable("", "value", error)
             self._channel.send(FunctionEnded(answer.number, error=described))  # type: ignore[union-attr]
 
     def _prepare(self, request: PrepareFunction) -> FunctionPrepared:

@@ -36,13 +36,22 @@ class ToolProgress(msgspec.Struct, frozen=True, kw_only=True, metaclass=Explaine
     message: str = ""
 
     def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "message", to_plain_text(self.message or ""))
-        for name in ("done", "total"):
-            msgspec.structs.force_setattr(self, name, _to_plain_number(getattr(self, name)))
+        convert_fields(self, message=to_plain_message, done=_to_plain_number, total=_to_plain_number)
 
 
 ReportedNumber: TypeAlias = float | str | None
 """A number of a report, its text where it is not a number, or None."""
+
+
+def convert_fields(report: msgspec.Struct, **converters: Callable[..., object]) -> None:
+    """Replace fields of a report that is being made by what their converters return."""
+    for name, convert in converters.items():
+        msgspec.structs.force_setattr(report, name, convert(getattr(report, name)))
+
+
+def to_plain_message(message: str) -> str:
+    """Return the message of a report as a plain text; an empty one where there is none."""
+    return to_plain_text(message or "")
 
 
 def _to_plain_number(value: ReportedNumber) -> ReportedNumber:
@@ -95,8 +104,7 @@ class ToolLog(msgspec.Struct, frozen=True, kw_only=True, metaclass=ExplainedStru
     text: str
 
     def __post_init__(self) -> None:
-        for name in ("level", "text"):
-            msgspec.structs.force_setattr(self, name, to_plain_text(getattr(self, name)))
+        convert_fields(self, level=to_plain_text, text=to_plain_text)
 
 
 ToolReport: TypeAlias = ToolProgress | ToolLog

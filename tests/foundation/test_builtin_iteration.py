@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -13,6 +12,7 @@ from typing import Any, TypedDict
 from uuid import UUID
 
 import pytest
+from replay_rig import make_giver
 
 from praval_tools import Outcome, Tool, ToolCall, ToolRegistry
 from praval_tools.schema.encode import encode
@@ -66,23 +66,12 @@ WRITTEN: list[tuple[Any, Any, Any]] = [
 """Hint, a value whose class writes itself otherwise, and what it holds as JSON."""
 
 
-def declare_giver(hint: Any, value: Any) -> Callable[[], Any]:
-    """Return a function that returns *value* under *hint*."""
-
-    def give() -> Any:
-        """Give."""
-        return value
-
-    give.__annotations__["return"] = hint
-    return give
-
-
 class TestSubclasses:
     @pytest.mark.parametrize(("hint", "value", "written"), WRITTEN, ids=lambda one: type(one).__mro__[-2].__name__)
     @pytest.mark.parametrize("declared", [True, False], ids=["declared", "any"])
     def test_are_written_as_what_they_hold(self, hint: Any, value: Any, written: Any, declared: bool) -> None:
         """Broken promise: results whose class had `__str__`, `__iter__` or `items` of its own wrote something else."""
-        compiled = Tool.from_function(declare_giver(hint if declared else Any, value)).implementation.compiled
+        compiled = Tool.from_function(make_giver(hint if declared else Any, value)).implementation.compiled
 
         assert written == compiled.encode_result(value)
         assert written == encode(value)
@@ -152,7 +141,7 @@ class TestKeysInTwoSpellings:
     )
     def test_of_arguments_are_refused(self, hint: Any, keys: list[str]) -> None:
         """Two members of an object never become one: what was sent would not be what the tool got."""
-        compiled = Tool.from_function(declare_giver(dict[hint, int], {})).implementation.compiled
+        compiled = Tool.from_function(make_giver(dict[hint, int], {})).implementation.compiled
 
         with pytest.raises(Exception, match="holds a key twice"):
             compiled.decode_result(dict.fromkeys(keys, 1))
@@ -168,7 +157,7 @@ class TestKeysInTwoSpellings:
                 return self is other
 
         names: dict[str, int] = {Name("a"): 1, Name("a"): 2}
-        compiled = Tool.from_function(declare_giver(dict[str, int], names)).implementation.compiled
+        compiled = Tool.from_function(make_giver(dict[str, int], names)).implementation.compiled
 
         assert 2 == len(names)
         with pytest.raises(Exception, match="another key has the same text"):

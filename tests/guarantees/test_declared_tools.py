@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_code import run_as
 from plugin_rig import HEAD, Site, loaded, site  # noqa: F401  # a fixture
 
 from praval_tools import Agent, NotOwnerError, Outcome, Tool, ToolCall, ToolRegistry
@@ -26,23 +27,6 @@ def make_tool(text: str, **options: Any) -> Tool[..., Any]:
         return text
 
     return Tool.from_function(look, "look", **options)
-
-
-def run_as(registry: ToolRegistry, agent: str, work: Callable[[], object]) -> Any:
-    """Run *work* as code of *agent*; return the exception that it raised, or None."""
-    raised: list[Exception] = []
-    name = f"work-{len(registry)}-{agent}"
-
-    @registry.tool(name, owned_by=agent)
-    def attempt() -> None:
-        """Try."""
-        try:
-            work()
-        except Exception as error:
-            raised.append(error)
-
-    assert registry.execute(ToolCall(None, name, {}, agent)).success
-    return raised[0] if raised else None
 
 
 def find_outcome(registry: ToolRegistry, agent: str) -> Outcome:

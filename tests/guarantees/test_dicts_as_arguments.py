@@ -1,6 +1,6 @@
-"""The names of a dict that a tool returned run no code as the operator where it is passed on as all arguments."""
+"""The names of a dict that is passed on as all arguments, or is an approver's answer, run no code as the operator."""
 
-# Tests of: tools/argument_copies, schema/codegen
+# Tests of: tools/argument_copies, schema/codegen, execution/approvals
 
 from __future__ import annotations
 
@@ -82,6 +82,44 @@ def test_dicts_that_are_passed_on(journal: str | None, key: str, more: Any, way:
                 result = registry.execute(call)
         assert "operator" not in actors
         assert result.outcome is (Outcome.INVALID_ARGUMENTS if key == "object" else Outcome.OK)
+
+
+@pytest.mark.parametrize("place", ["names", "inside"])
+@pytest.mark.parametrize("key", KEYS)
+def test_dicts_that_an_approver_answers_with(key: str, place: str) -> None:
+    """Broken promise: keys inside of what an approver wrote were hashed as the operator."""
+    edited: Any = {KEYS[key]: 1, "y": [1]} if place == "names" else {"x": 1, "y": {KEYS[key]: [1]}}
+    with make_registry(None, "approval") as registry:
+        registry.set_approval_handler(lambda request: Allow(edited))
+        actors.clear()
+        result = registry.execute(ToolCall("1", "save", {"x": 2}, "mal"))
+
+    assert "operator" not in actors
+    is_plain = key != "object" and place == "names"
+    assert result.outcome is (Outcome.OK if is_plain else Outcome.INVALID_ARGUMENTS)
+
+
+class Failing:
+    """An object that is hashed once."""
+
+    def __init__(self) -> None:
+        self.is_hashed = False
+
+    def __hash__(self) -> int:
+        if self.is_hashed:
+            raise OSError("no hash")
+        self.is_hashed = True
+        return 1
+
+
+def test_answers_that_cannot_be_read_are_denials() -> None:
+    """Broken promise: `execute` returns a result. What a key of an answer raised was raised by the call."""
+    with make_registry(None, "approval") as registry:
+        registry.set_approval_handler(lambda request: Allow({"x": 1, "y": {Failing(): [1]}}))
+        result = registry.execute(ToolCall("1", "save", {"x": 2}, "mal"))
+
+    assert result.outcome is Outcome.APPROVAL_DENIED
+    assert "cannot be read (no hash)" in str(result.error)
 
 
 class Unequal(str):

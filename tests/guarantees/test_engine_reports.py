@@ -8,12 +8,13 @@ import math
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from engine_rig import Home, file, home  # noqa: F401
 from odd_tools import HALF, REPORTED
 
 from praval_tools import Outcome, ToolArgumentsError, ToolLog, ToolProgress, ToolResult
-from praval_tools.execution.engines.messages import FunctionEnded, write_message
+from praval_tools.execution.engines.messages import FunctionEnded, read_message, write_message
 
 PLACES = ("done", "total", "message", "text")
 """Where a report may hold a value."""
@@ -118,3 +119,10 @@ def test_messages_that_are_nested_too_deeply(texts: list[Any]) -> None:
         texts = [texts]
     with pytest.raises(ValueError, match="it is nested too deeply"):
         write_message(FunctionEnded(1, texts))
+
+
+def test_texts_that_are_nested_too_deeply() -> None:
+    """They are no valid messages, like any other text that is none."""
+    text = b'{"number":1,"value":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    with pytest.raises(ValueError, match="it is nested too deeply"):
+        read_message(text, msgspec.json.Decoder(FunctionEnded))

@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import Annotated, Any, NamedTuple, cast
 
 import pytest
+from agent_code import run_as
 
 from praval_tools import (
     Agent,
@@ -98,18 +99,6 @@ def registry(request: pytest.FixtureRequest) -> ToolRegistry:
     return made
 
 
-def run_as_mal(registry: ToolRegistry, work: Callable[[], object]) -> None:
-    """Do *work* as the code of mal's tool."""
-
-    @registry.tool("relay", owned_by="mal")
-    def relay() -> None:
-        """Do it."""
-        with suppress(Exception):
-            work()
-
-    registry.agent("mal").call("relay")
-
-
 CALLS: dict[str, Callable[[ToolRegistry, Any], object]] = {
     "execute": lambda registry, name: registry.execute(ToolCall("1", name, {}, "bank")),
     "aexecute": lambda registry, name: asyncio.run(_run(registry.aexecute(ToolCall("1", name, {}, "bank")))),
@@ -137,7 +126,7 @@ def test_lead_no_call_elsewhere(registry: ToolRegistry, way: str, make: type[Nam
         with suppress(Exception):
             CALLS[way](registry, make())
 
-    run_as_mal(registry, call) if by_mal else call()
+    run_as(registry, "mal", call) if by_mal else call()
     result = registry.execute(ToolCall("2", "pay", {"pin": "a-secret-of-bank"}, "bank"))
     assert (result.name, result.outcome) == ("pay", Outcome.APPROVAL_REQUIRED)
     assert "a-secret-of-bank" not in str([] if registry.journal is None else list(registry.journal.events()))
@@ -178,7 +167,7 @@ class Text(str):
 def test_a_disabled_namespace_counts_for_all_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Broken promise: the namespace of a tool that an agent declared was its own object, which no rule found."""
     registry = ToolRegistry()
-    run_as_mal(registry, lambda: registry.tool("first", namespace=Text("k"), shared=True)(note))
+    run_as(registry, "mal", lambda: registry.tool("first", namespace=Text("k"), shared=True)(note))
     registry.tool("other", namespace="k", owned_by="bank", shared=True)(pay)
     monkeypatch.setattr(Text, "armed", True)
     registry.disable(namespace="k")
@@ -311,7 +300,7 @@ def test_collections_of_praval_hold_plain_names(request: pytest.FixtureRequest) 
     praval.tool("pay", owned_by="bank")(pay)
     praval.tool("note", owned_by="mal")(note)
     shared = praval.ToolCollection("shared", "Everybody's.")
-    run_as_mal(registry, lambda: shared.add_tool(make_thief(registry, str, "note")))
+    run_as(registry, "mal", lambda: shared.add_tool(make_thief(registry, str, "note")))
     shared.add_tool("pay")
     praval.list_tools(category=make_thief(registry, str, "general"))
     assert "no-way" == registry.explain("mal", "pay").rule

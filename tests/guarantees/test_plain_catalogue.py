@@ -9,9 +9,10 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from agent_code import run_as
 from watchers import Odd, actors
 
-from praval_tools import NotOwnerError, ToolCall, ToolRegistry
+from praval_tools import NotOwnerError, ToolRegistry
 from praval_tools.compat import praval
 from praval_tools.tools.frames import get_current_actor
 
@@ -33,12 +34,9 @@ class Name(Odd):
         return "note"
 
 
-work: list[Callable[[], object]] = []
-
-
 @pytest.fixture
 def registry() -> Iterator[ToolRegistry]:
-    """Return the registry behind Praval's interface, with tools of bank and of mal, who does what is in `work`."""
+    """Return the registry behind Praval's interface, with tools of bank and of mal."""
     made = praval.get_tool_registry().registry
 
     @made.tool("pay", owned_by="bank")
@@ -48,19 +46,15 @@ def registry() -> Iterator[ToolRegistry]:
 
     @made.tool("note", owned_by="mal")
     def note() -> None:
-        """Do the work."""
-        for step in work:
-            step()
+        """Note."""
 
-    work.clear()
     yield made
     praval.reset_tool_registry()
 
 
 def run_as_mal(registry: ToolRegistry, step: Callable[[], object]) -> None:
-    """Do *step* as the code of mal's tool; who runs is noted from then on."""
-    work[:] = [step]
-    assert registry.execute(ToolCall("1", "note", {}, "mal")).success
+    """Do *step* as code of mal's; who runs is noted from then on."""
+    assert run_as(registry, "mal", step) is None
     actors.clear()
 
 

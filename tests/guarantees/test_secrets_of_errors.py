@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 from unittest.mock import Mock
 
@@ -30,6 +32,12 @@ KINDS = (
     "group",
     "cause",
     "context",
+    "in a deque",
+    "in a key",
+    "in keys",
+    "in values",
+    "in items",
+    "in a proxy",
 )
 each_engine = pytest.mark.parametrize("engine", ["inline", "thread", "process"])
 
@@ -108,7 +116,37 @@ class Pages:
         raise AssertionError("nobody has asked for pages")
 
 
-@pytest.mark.parametrize("held", [Mock(), Pages(), failing_tools.EndlessError()], ids=["mock", "pages", "causes"])
+class Table(Mapping[str, int]):
+    """Lists rows without end."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError("nobody has asked for rows")
+
+    def __getitem__(self, key: str) -> int:
+        raise AssertionError("nobody has asked for a row")
+
+
+class Rows(OrderedDict[str, int]):
+    """Has other rows than it stores."""
+
+    __iter__ = keys = values = items = Table.__iter__  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        Mock(),
+        Pages(),
+        failing_tools.EndlessError(),
+        MappingProxyType(Table()),
+        MappingProxyType(Rows(a=1)),
+        OrderedDict.items(Rows(a=1)),
+    ],
+    ids=["mock", "pages", "causes", "proxy of a mapping", "proxy of a dict", "view"],
+)
 def test_are_read_without_code_of_what_holds_them(held: object) -> None:
     """Broken promise: a call ends. The search for secrets went through what a response made anew at each reading."""
     with ToolRegistry(journal="memory") as registry:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, deque
+from types import MappingProxyType
 from typing import Annotated
 
 import attrs
@@ -30,6 +32,13 @@ class EndlessError(Exception):
     __cause__ = property(lambda self: EndlessError())  # type: ignore[assignment]
 
 
+@attrs.frozen
+class FrozenAccount:
+    """May be the key of a dict."""
+
+    pin: Annotated[str, Secret]
+
+
 @attrs.define(auto_exc=True)
 class PinError(Exception):
     """Marks its own field."""
@@ -45,6 +54,9 @@ def raise_marked(kind: str) -> None:
         "attribute": AccountError(account), "in an error": ValueError(KeyError(account)),
         "in a list": RuntimeError([{"error": ValueError(account)}]), "declared attribute": DeclaredError(f"{account}"),
         "group": ExceptionGroup("several", [AccountError(account)]),
+        "in a deque": ValueError(deque([account])), "in a key": ValueError({(FrozenAccount(PIN),): 1}),
+        "in values": ValueError(OrderedDict(ann=account).values()), "in items": ValueError({"ann": account}.items()),
+        "in keys": ValueError({FrozenAccount(PIN): 1}.keys()), "in a proxy": ValueError(MappingProxyType({1: account})),
     }  # fmt: skip
     errors["declared attribute"].account = account  # type: ignore[attr-defined]
     if kind in errors:

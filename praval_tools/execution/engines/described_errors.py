@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import builtins
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, cast
 
 import msgspec
 
 from praval_tools import errors
 from praval_tools.errors import Problem, ToolArgumentsError, ToolError
-from praval_tools.execution.failures import get_error_type_name, read_attribute
-from praval_tools.names import describe_error, get_class_name, get_qualified_name, has_type, to_plain_text
+from praval_tools.execution.failures import OS_ERROR_ATTRIBUTES, get_error_type_name, is_builtin, read_attribute
+from praval_tools.names import call_or_default, describe_error, get_qualified_name, has_type, to_plain_text
 from praval_tools.tools.frames import activate_tool_frame
-
-T = TypeVar("T")
 
 _OWN_PACKAGE: Final = "praval_tools"
 _MAX_TRACEBACK: Final = 20_000
-_OS_ERROR_ATTRIBUTES: Final = ("errno", "strerror", "filename", "filename2")
 
 
 class DescribedError(msgspec.Struct, frozen=True):
@@ -51,22 +47,17 @@ def describe_remote_error(tool: str, error: BaseException) -> DescribedError:
         return DescribedError(
             get_error_type_name(tool, error), describe_error(error),
             classes=tuple(
-                filter(None, (_call_or_default(partial(_get_address, kind), "") for kind in type(error).__mro__))
+                filter(None, (call_or_default(partial(_get_address, kind), "") for kind in type(error).__mro__))
             ),
-            attributes=_call_or_default(lambda: _read_attributes(tool, error), {}),
-            problems=_call_or_default(lambda: _read_problems(tool, error), ()),
-            traceback=_call_or_default(lambda: "".join(traceback.format_exception(error))[-_MAX_TRACEBACK:], ""),
+            attributes=call_or_default(lambda: _read_attributes(tool, error), {}),
+            problems=call_or_default(lambda: _read_problems(tool, error), ()),
+            traceback=call_or_default(lambda: "".join(traceback.format_exception(error))[-_MAX_TRACEBACK:], ""),
         )  # fmt: skip
 
 
-def _call_or_default(make: Callable[[], T], default: T) -> T:
-    """Return what *make* makes by code of a tool; where that raises, whatever it raises, the default."""
-    try:
-        return make()
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # isolation: it is the tool's own code, which may try to end the program
-        return default
+def describe_unsendable(tool: str, subject: str, error: Exception) -> DescribedError:
+    """Return the description of an error of *tool*: *subject*, such as its answer, cannot be sent for this reason."""
+    return describe_remote_error(tool, ValueError(f"The {subject} cannot be sent: {error}."))
 
 
 def _get_address(kind: type) -> str:
@@ -98,7 +89,7 @@ def _iter_attributes(tool: str, error: BaseException) -> Iterator[tuple[str, obj
     elif has_type(error, SystemExit):
         yield "code", read_attribute(tool, error, "code")
     elif has_type(error, OSError):
-        yield from ((name, read_attribute(tool, error, name)) for name in _OS_ERROR_ATTRIBUTES)
+        yield from ((name, read_attribute(tool, error, name)) for name in OS_ERROR_ATTRIBUTES)
 
 
 def restore_error(tool: str, described: DescribedError) -> BaseException:
@@ -137,7 +128,7 @@ def _make_error(kind: type[BaseException], described: DescribedError) -> BaseExc
         )
     namespace = {"__module__": kind.__module__, "__str__": lambda _: described.text, "__init__": _set_nothing}
     made_kind: type[BaseException] = type(described.type, (kind,), namespace)
-    base = next(base for base in kind.__mro__ if getattr(builtins, get_class_name(base), None) is base)
+    base = cast("type[BaseException]", next(filter(is_builtin, kind.__mro__)))
     error: BaseException = base.__new__(made_kind, described.text)
     error.args = (described.text,)
     for name, value in described.attributes.items():

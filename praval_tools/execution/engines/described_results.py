@@ -38,9 +38,9 @@ def describe_result(result: ToolResult, runtime: Runtime) -> DescribedResult:
         try:
             written = _write_result(implementation, result, marked_values)
         except (Exception, SystemExit) as error:  # what the tool returned may run code of its own
-            made = make_encoding_error(result.name, error)
+            failure = make_encoding_error(result.name, error)
             result = replace(
-                result, outcome=Outcome.TOOL_ERROR, error=str(made), error_type=made.error_type, exception=made
+                result, outcome=Outcome.TOOL_ERROR, error=str(failure), error_type=failure.error_type, exception=failure
             )
     if result.exception is not None:
         written = WrittenValue(marked_values=pack_secrets(marked_values, result.exception))

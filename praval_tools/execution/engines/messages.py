@@ -21,7 +21,7 @@ from praval_tools.names import to_plain_text
 from praval_tools.schema.json_values import reject_constant
 from praval_tools.tools.call import Outcome, ToolCall
 from praval_tools.tools.decision import Decision
-from praval_tools.tools.reports import LogLevel, ReportedNumber, to_json_number
+from praval_tools.tools.reports import LogLevel, ReportedNumber, convert_fields, to_json_number, to_plain_message
 
 if TYPE_CHECKING:
     import socket
@@ -176,9 +176,7 @@ class ReportProgress(msgspec.Struct, frozen=True, tag="progress"):
     message: str = ""
 
     def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "message", to_plain_text(self.message or ""))
-        for name in ("done", "total"):
-            msgspec.structs.force_setattr(self, name, to_json_number(getattr(self, name)))
+        convert_fields(self, message=to_plain_message, done=to_json_number, total=to_json_number)
 
 
 class WriteLog(msgspec.Struct, frozen=True, tag="log"):
@@ -189,8 +187,7 @@ class WriteLog(msgspec.Struct, frozen=True, tag="log"):
     level: LogLevel
 
     def __post_init__(self) -> None:
-        for name in ("level", "text"):
-            msgspec.structs.force_setattr(self, name, to_plain_text(getattr(self, name)))
+        convert_fields(self, level=to_plain_text, text=to_plain_text)
 
 
 class MakeCall(msgspec.Struct, frozen=True, tag="call"):
@@ -255,11 +252,14 @@ def read_message(data: bytes | bytearray, decoder: msgspec.json.Decoder[T]) -> T
         ValueError: It is not a valid message.
     """
     try:
-        return decoder.decode(data)
-    except msgspec.ValidationError:
-        raise
-    except msgspec.DecodeError:  # it may have such escapes
-        return msgspec.convert(json.loads(data, parse_constant=reject_constant), decoder.type)
+        try:
+            return decoder.decode(data)
+        except msgspec.ValidationError:
+            raise
+        except msgspec.DecodeError:  # it may have such escapes
+            return msgspec.convert(json.loads(data, parse_constant=reject_constant), decoder.type)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 class ChannelError(Exception):
@@ -319,7 +319,7 @@ class Channel:
             raise
         except OSError as error:
             raise ChannelError from error
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise ChannelError(f"a message that cannot be read: {error}") from error
 
     def _read(self, length: int, deadline: float | None) -> bytearray:

@@ -18,7 +18,7 @@ from praval_tools.execution.call_progress import remote_marked_values
 from praval_tools.execution.context import ensure_call
 from praval_tools.execution.deps import is_without_deps
 from praval_tools.execution.effects import RunTool
-from praval_tools.execution.engines.described_errors import describe_remote_error, restore_error
+from praval_tools.execution.engines.described_errors import describe_remote_error, describe_unsendable, restore_error
 from praval_tools.execution.engines.described_results import describe_result
 from praval_tools.execution.engines.errors import CallTimeoutError, UnreachableFunctionError, WorkerLostError
 from praval_tools.execution.engines.jobs import Job
@@ -266,8 +266,7 @@ class _RemoteCall:
         try:
             channel.send(answer, self._deadline)
         except (TypeError, ValueError) as error:
-            reason = ValueError(f"The answer cannot be sent: {error}.")
-            described = describe_remote_error(self._run.tool.name, reason)
+            described = describe_unsendable(self._run.tool.name, "answer", error)
             channel.send(CallAnswer(answer.number, error=described), self._deadline)
 
     async def _make_call(self, message: MakeCall) -> ToolResult:

@@ -10,7 +10,7 @@ from typing import Final
 from praval_tools.access.rules import RecordsBeforeSpending, choose_path
 from praval_tools.errors import JournalError, ToolError
 from praval_tools.execution.context import ENDED, Frame, FrameScope, activate_frame, make_frame
-from praval_tools.execution.engines.described_errors import describe_remote_error
+from praval_tools.execution.engines.described_errors import describe_remote_error, describe_unsendable
 from praval_tools.execution.engines.messages import DescribedCall, FunctionEnded, ReportProgress, WriteLog
 from praval_tools.execution.pipeline import resolve_call_access
 from praval_tools.integrations.celery.engine import WorkerConnection
@@ -83,7 +83,7 @@ class CallServer:
             try:
                 return self._sealer.seal(call_id, answer)
             except (TypeError, ValueError) as error:
-                described = describe_remote_error(tool, ValueError(f"The answer cannot be sent: {error}."))
+                described = describe_unsendable(tool, "answer", error)
                 return self._sealer.seal(call_id, WorkerAnswer(FunctionEnded(0, error=described)))
 
     def _try_until_stored(self, store: Callable[[], bool]) -> bool:

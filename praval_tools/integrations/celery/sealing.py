@@ -63,7 +63,7 @@ class Sealer:
             return read_message(text[len(label) :], msgspec.json.Decoder(kind))
         except InvalidToken:
             raise AlteredError("it was not written with the key of this store") from None
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise AlteredError(f"it is of another version of praval-tools: {error}") from error
 
 

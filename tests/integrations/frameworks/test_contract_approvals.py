@@ -14,8 +14,10 @@ from changing_classes import Mail
 from clocks import HandClock
 from framework_contract import Framework, ModelCall, Outcome, Script, script
 
-from praval_tools import Agent, Allow, Deny, ToolCall, ToolContext, ToolRegistry, ToolResult
-from praval_tools.integrations.framework_calls import answer_request, execute_approved, list_waiting
+from praval_tools import Agent, Allow, Ask, Deny, ToolCall, ToolContext, ToolRegistry, ToolResult
+from praval_tools.access.state import AccessState
+from praval_tools.access.store import StateStore
+from praval_tools.integrations.framework_calls import answer_request, asks_for_approval, execute_approved, list_waiting
 
 
 @pytest.fixture
@@ -406,3 +408,26 @@ class TestExecuteApproved:
         registry.toolset("clerk").execute(CALL, deps={"bank": "acme"})
         result = self.approve(registry, edited=edited, deps={"bank": "acme"})
         assert ("ok", "eve by acme" if edited else "bob by acme") == (result.outcome, result.result)
+
+
+def test_whether_a_call_is_asked_about_is_read_of_one_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken promise: a call that needed approval before a change and after it was found to need none during it."""
+    registry, read_state = ToolRegistry(), StateStore.get_fresh_state
+
+    @registry.tool("pay", owned_by="clerk")
+    def pay(to: str) -> None:
+        """Pay somebody."""
+
+    remove_policy = registry.add_policy(lambda agent, tool, arguments: Ask("it moves money"))
+    toolset, reads = registry.toolset("clerk"), list[AccessState]()
+
+    def read_before_change(store: StateStore) -> AccessState:
+        reads.append(read_state(store))
+        if len(reads) == 1:
+            registry.configure("pay", requires_approval=True)
+            remove_policy()
+        return reads[-1]
+
+    monkeypatch.setattr(StateStore, "get_fresh_state", read_before_change)
+
+    assert asks_for_approval(toolset, "pay")

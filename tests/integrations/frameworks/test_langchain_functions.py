@@ -1,4 +1,4 @@
-# Tests of: integrations/langchain_arguments
+# Tests of: integrations/langchain_parameters
 """Functions of every kind that LangChain takes are judged and hidden as those of the registry's own tools."""
 
 from __future__ import annotations

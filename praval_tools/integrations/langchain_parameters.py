@@ -43,7 +43,7 @@ _NEVER_FILLED_IN: Final = frozenset(("args", "kwargs"))
 """Fields whose defaults LangChain does not pass on: it takes them for those of `*args` and `**kwargs`."""
 
 
-class ToolArguments(NamedTuple):
+class ToolParameters(NamedTuple):
     """
     What a tool of LangChain takes.
 
@@ -59,7 +59,7 @@ class ToolArguments(NamedTuple):
     tool: BaseTool
     problems: list[str]
 
-    def select_given(self, arguments: Mapping[str, object]) -> dict[str, object]:
+    def select_passed(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """
         Return what LangChain is given of the arguments.
 
@@ -81,7 +81,7 @@ class _ArgumentField(NamedTuple):
     makes_default: bool
 
 
-def read_arguments(tool: BaseTool) -> ToolArguments:
+def read_parameters(tool: BaseTool) -> ToolParameters:
     """
     Return what a tool takes.
 
@@ -98,7 +98,7 @@ def read_arguments(tool: BaseTool) -> ToolArguments:
         hints = _read_hints(function)
         if problems := _list_unreadable(tool, hints):
             raise ToolDefinitionError(tool.name, problems)
-        return _read_arguments(tool, function, hints)
+        return _read_parameters(tool, function, hints)
     except ToolDefinitionError:
         raise
     except Exception as error:  # the seam to hints and classes of the program
@@ -117,7 +117,7 @@ def _list_unreadable(tool: BaseTool, hints: Mapping[str, Hint]) -> list[str]:
     ]
 
 
-def _read_arguments(tool: BaseTool, function: Callable[..., object], hints: Mapping[str, Hint]) -> ToolArguments:
+def _read_parameters(tool: BaseTool, function: Callable[..., object], hints: Mapping[str, Hint]) -> ToolParameters:
     schema, fields = _read_schema(tool), _read_fields(tool)
     shown, unpassed = schema.get("properties", {}).keys(), _list_unpassed(tool, function, hints)
     problems = [
@@ -135,7 +135,8 @@ def _read_arguments(tool: BaseTool, function: Callable[..., object], hints: Mapp
     secret = _list_secret(tool, function, hints, fields, shown)
     if not (_is_model(tool.args_schema) and _has_classes(schema, fields)):
         names = (*defaults, *sorted(secret))
-        return ToolArguments(schema, _declare(function, dict.fromkeys(names, object), secret, defaults), tool, problems)
+        declaration = _declare(function, dict.fromkeys(names, object), secret, defaults)
+        return ToolParameters(schema, declaration, tool, problems)
     problems += [
         f"the class of its arguments lacks the function's parameter {name!r}, so nobody can judge its default: "
         f"add a field to the class"
@@ -147,7 +148,7 @@ def _read_arguments(tool: BaseTool, function: Callable[..., object], hints: Mapp
         for subject, fix in _list_changes_of_reading(tool.args_schema)
     ]
     declaration = _declare(function, {name: field.hint for name, field in fields.items()}, secret, defaults)
-    return ToolArguments(None, declaration, _pass_arguments_on(tool, tool.args_schema), problems)
+    return ToolParameters(None, declaration, _pass_arguments_on(tool, tool.args_schema), problems)
 
 
 def _is_model(schema: object) -> typing.TypeGuard[type[BaseModel]]:

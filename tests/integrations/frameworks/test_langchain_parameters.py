@@ -1,4 +1,4 @@
-# Tests of: integrations/langchain_arguments
+# Tests of: integrations/langchain_parameters
 """Arguments of LangChain's tools are judged and hidden as those of the registry's own tools."""
 
 from __future__ import annotations
@@ -414,7 +414,7 @@ class TestReadValues:
 
         tool = StructuredTool.from_function(double, description="Double.", args_schema=Arguments)
 
-        with pytest.raises(ToolDefinitionError, match="/test_langchain_arguments.py:"):
+        with pytest.raises(ToolDefinitionError, match="/test_langchain_parameters.py:"):
             import_tools(registry, [tool])
 
     def test_of_classes_that_take_other_members_are_recorded(self, registry: ToolRegistry) -> None:
