@@ -85,7 +85,7 @@ def _iter_undeclared_agents(state: AccessState, now: datetime) -> Iterator[Regis
         held = {tool: access for tool, access in accesses if has_live_grant(state, access, now) and tool in state.tools}
         if tools := sorted(held):
             grants = [grant for tool in tools for grant in held[tool].grants if list_live_lineage(state, grant, now)]
-            remedy = suggest_names(name, declared, "Did you mean ") or _write_undeclared_remedy(name, grants)
+            remedy = suggest_names(name, declared, "Did you mean ") or _write_undeclared_remedy(state, name, grants)
             yield _make_undeclared_agent_problem("A grant of", tools, name, remedy)
     for name in sorted(name for name in state.access_by_agent if name not in state.profiles):
         tools = sorted(tool for tool, access in state.access_by_agent[name].items() if access.blocks)
@@ -93,9 +93,13 @@ def _iter_undeclared_agents(state: AccessState, now: datetime) -> Iterator[Regis
             yield _make_undeclared_agent_problem("A block from", tools, name, remedy)
 
 
-def _write_undeclared_remedy(name: str, grants: list[str]) -> str:
+def _write_undeclared_remedy(state: AccessState, name: str, grants: list[str]) -> str:
     if len(grants) == 1:
-        return f"Declare {name!r}, or revoke the grant: revoke({grants[0]!r})."
+        record = state.grants[grants[0]]
+        if record.stored:
+            return f"Declare {name!r}, or revoke the grant: revoke({record.grant.id!r})."
+        # the program makes it at each start, with another id
+        return f"Declare {name!r}, or take the tool away: remove_tool_from_agent({record.grant.tool!r}, {name!r})."
     return f"Declare {name!r}, or revoke the grants: praval-tools grants --agent {shlex.quote(name)} lists them."
 
 
@@ -208,11 +212,11 @@ def _iter_redeclared_grants(state: AccessState) -> Iterator[RegistryProblem]:
         if record is None or record.end_reason:
             continue
         message = describe_redeclaration(record.grant, noted)
-        remedy = (
-            "Nothing is left to do, unless it was a mistake."
-            if noted.counts
-            else f"Declare it as it was made; or declare it with a new key, and revoke it: revoke({record.grant.id!r})."
-        )
+        remedy = "Declare it as it was made, or with a new key."
+        if noted.counts:
+            remedy = "Nothing is left to do, unless it was a mistake."
+        elif record.stored:
+            remedy = f"Declare it as it was made; or with a new key, and revoke this one: revoke({record.grant.id!r})."
         yield RegistryProblem("grant-differs", record.grant.tool, message, remedy)
 
 
