@@ -224,7 +224,8 @@ def _find_lendable_grants(
     if actor == OPERATOR:
         if state.get_access(agent, tool).blocks:
             raise AssignmentDeclined(
-                f"{agent!r} is blocked from {tool!r}; the assignment changes nothing. Lift it with unblock()."
+                f"{agent!r} is blocked from {tool!r}; the assignment changes nothing. "
+                f"Lift the block first: unblock({tool!r}, {agent!r})."
             )
         return None
     refuse_untrusted_plugin(record, actor, "lend")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
@@ -13,7 +14,7 @@ from praval_tools.access.queries import has_live_grant, list_undeclared_agents
 from praval_tools.access.records import Principal, ToolRecord
 from praval_tools.access.redeclaration import describe_redeclaration
 from praval_tools.access.restore import explain_pending
-from praval_tools.access.rules import resolve_access
+from praval_tools.access.rules import list_live_lineage, resolve_access
 from praval_tools.access.state import AccessState, sort_by_registration
 from praval_tools.errors import ToolDefinitionError
 from praval_tools.names import shorten_repr, suggest_names
@@ -81,14 +82,25 @@ def _iter_undeclared_agents(state: AccessState, now: datetime) -> Iterator[Regis
     declared = sorted(name for name, profile in state.profiles.items() if profile.declared and not profile.retired)
     for name in list_undeclared_agents(state, now):
         accesses = (state.access_by_agent.get(name) or {}).items()
-        tools = sorted(tool for tool, access in accesses if has_live_grant(state, access, now) and tool in state.tools)
-        if tools:
-            remedy = suggest_names(name, declared, "Did you mean ") or f"Declare {name!r}, or revoke the grant."
+        held = {tool: access for tool, access in accesses if has_live_grant(state, access, now) and tool in state.tools}
+        if tools := sorted(held):
+            grants = [grant for tool in tools for grant in held[tool].grants if list_live_lineage(state, grant, now)]
+            remedy = suggest_names(name, declared, "Did you mean ") or _write_undeclared_remedy(state, name, grants)
             yield _make_undeclared_agent_problem("A grant of", tools, name, remedy)
     for name in sorted(name for name in state.access_by_agent if name not in state.profiles):
         tools = sorted(tool for tool, access in state.access_by_agent[name].items() if access.blocks)
         if tools and (remedy := suggest_names(name, declared, "Did you mean ")):  # else it may be one to come
             yield _make_undeclared_agent_problem("A block from", tools, name, remedy)
+
+
+def _write_undeclared_remedy(state: AccessState, name: str, grants: list[str]) -> str:
+    if len(grants) == 1:
+        record = state.grants[grants[0]]
+        if record.stored:
+            return f"Declare {name!r}, or revoke the grant: revoke({record.grant.id!r})."
+        # the program makes it at each start, with another id
+        return f"Declare {name!r}, or take the tool away: remove_tool_from_agent({record.grant.tool!r}, {name!r})."
+    return f"Declare {name!r}, or revoke the grants: praval-tools grants --agent {shlex.quote(name)} lists them."
 
 
 def _make_undeclared_agent_problem(what: str, tools: list[str], name: str, remedy: str) -> RegistryProblem:
@@ -200,11 +212,11 @@ def _iter_redeclared_grants(state: AccessState) -> Iterator[RegistryProblem]:
         if record is None or record.end_reason:
             continue
         message = describe_redeclaration(record.grant, noted)
-        remedy = (
-            "Nothing is left to do, unless it was a mistake."
-            if noted.counts
-            else ("Declare it as it was made; or revoke it, and declare it with a new key.")
-        )
+        remedy = "Declare it as it was made, or with a new key."
+        if noted.counts:
+            remedy = "Nothing is left to do, unless it was a mistake."
+        elif record.stored:
+            remedy = f"Declare it as it was made; or with a new key, and revoke this one: revoke({record.grant.id!r})."
         yield RegistryProblem("grant-differs", record.grant.tool, message, remedy)
 
 
@@ -218,9 +230,12 @@ def _iter_stored_change_problems(state: AccessState) -> Iterator[RegistryProblem
         for tool in state.profiles[name].tools:
             access = state.get_access(name, tool)
             if tool in state.tools and (access.blocks or (access.removed and not access.grants)):
-                change, fix = ("is blocked from it", "unblock") if access.blocks else ("lost it", "assign it again")
+                change, method = (
+                    ("is blocked from it", "unblock") if access.blocks else ("lost it", "assign_tool_to_agent")
+                )
                 message = f"Agent {name!r} lists tool {tool!r}, and {change} at run time."
-                yield RegistryProblem("act-beats-declaration", name, message, f"Take it from the list, or {fix}.")
+                remedy = f"Take it from the list, or give it back: {method}({tool!r}, {name!r})."
+                yield RegistryProblem("act-beats-declaration", name, message, remedy)
     for name in sort_by_registration(state, state.tools):
         yield from _iter_overridden_declarations(name, state.tools[name])
     for name in sorted(state.stored_changes):
@@ -228,7 +243,7 @@ def _iter_stored_change_problems(state: AccessState) -> Iterator[RegistryProblem
             why = explain_pending(state, stored)
             if why and not isinstance(stored.change, events.GrantRevoked):
                 remedy = "Do it again if it is to count here, too" if name in state.tools else "Register the tool"
-                remedy += ", or revoke it." if stored.kind == "grant" else "."
+                remedy += f", or revoke it: revoke({stored.key!r})." if stored.kind == "grant" else "."
                 message = f"{_describe_stored_change(stored)} waits: {why}."
                 yield RegistryProblem("act-waits", name, message, remedy)
 
@@ -239,8 +254,17 @@ def _iter_overridden_declarations(name: str, record: ToolRecord) -> Iterator[Reg
         if declared != now:
             declaration = f"Tool {name!r} is declared with {field}={shorten_repr(declared)}"
             message = f"{declaration}; at run time that became {shorten_repr(now)}."
-            remedy = "Declare what is wanted now, or change it back."
+            remedy = f"Declare what is wanted now, or change it back{_write_way_back(name, field, declared)}."
             yield RegistryProblem("act-beats-declaration", name, message, remedy)
+
+
+def _write_way_back(name: str, field: str, declared: object) -> str:
+    """Return the call that makes a tool what it is declared to be; empty where no single one does."""
+    if field == "shared":
+        return f": {'share_tool' if declared else 'unshare_tool'}({name!r})"
+    if field == "owned_by" and declared is not None:
+        return f": transfer_ownership({name!r}, {declared!r})"
+    return ""
 
 
 _STORED_CHANGE_TITLES: Final = {

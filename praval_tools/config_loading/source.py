@@ -294,7 +294,8 @@ class ConfigurationSource:
             self._connect_servers(change)
         for entry in self._in_force.blocked_grants:
             text = f"The grant of {entry.value.tool!r} to {entry.value.agent!r} is not made: a block refuses it."
-            remedy = "Lift the block with unblock(), and load the file again; or take the grant out of the file."
+            lift = f"unblock({entry.value.tool!r}, {entry.value.agent!r})"
+            remedy = f"Take the grant out of the file; or load it again once the block is lifted: {lift}."
             self._problems.append(RegistryProblem("grant", entry.value.tool, text, remedy))
             warnings.warn(f"{text} {remedy}", ConfigWarning, get_user_stacklevel())
         change.warn()
@@ -359,7 +360,7 @@ class ConfigurationSource:
             try:
                 connect()
             except ToolError as error:
-                remedy = "See whether it runs; registry.refresh() asks it again."
+                remedy = "See whether it runs; it is asked again when the registry is refreshed."
                 self._problems.append(RegistryProblem("mcp-server", declaration.name, str(error), remedy))
                 warnings.warn(str(error), ConfigWarning, get_user_stacklevel())
         if self._in_force.waiting_grants:

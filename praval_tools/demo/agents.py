@@ -99,7 +99,7 @@ def run_analyst(context: AgentContext) -> None:
     if question.profile:
         averages = context.call("average", measure=question.measure, by=list(question.profile), **only)
         context.emit(ProfileStep(question, averages))
-    if question.table.unit == "lines":
+    if question.table.unit == "line":
         context.common_words = context.call("common_words")
     averages = context.call("average", measure=question.measure, by=[question.by], **only)
     naive_answer = _describe_naive_answer(question, averages)

@@ -79,7 +79,7 @@ def read_table(path: Path) -> Table:
 # ── CSV ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def read_csv(path: Path, *, unit: str = "rows") -> Table:
+def read_csv(path: Path, *, unit: str = "row") -> Table:
     """
     Read a CSV file with a heading; the separator may be `,` `;` tab or `|`, `.gz` is unpacked.
 
@@ -222,7 +222,7 @@ def _build_lines_table(path: Path, name: str, texts: Iterable[tuple[str, str, st
         raise UnreadableDataError(str(path), problem)
     names = ("file", "kind", "line", "words", "characters", "text")
     columns = zip(names, zip(*rows[:MAX_LINES], strict=True), strict=True)
-    return Table(name=name, unit="lines", columns=tuple(Column(name=n, values=values) for n, values in columns))
+    return Table(name=name, unit="line", columns=tuple(Column(name=n, values=values) for n, values in columns))
 
 
 def iter_words(lines: Iterator[str]) -> Iterator[str]:

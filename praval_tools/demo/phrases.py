@@ -14,10 +14,10 @@ from praval_tools.demo.tools import DataSummary, NotebookEntry, Report, Word
 from praval_tools.names import format_count
 
 
-def summarize_result(value: Any, unit: str = "rows") -> str:
+def summarize_result(value: Any, unit: str = "row") -> str:
     """Return the result of a tool in one line."""
     if isinstance(value, DataSummary):
-        return f"{value.rows:,} {value.unit}, {_format_columns([column.name for column in value.columns])}"
+        return f"{format_count(value.rows, value.unit)}, {_format_columns([column.name for column in value.columns])}"
     if isinstance(value, Report):
         return "published"
     if isinstance(value, int):
@@ -44,7 +44,7 @@ def _format_columns(names: Sequence[str]) -> str:
 def _summarize_list(values: list[Any], unit: str) -> str:
     first = values[0]
     if isinstance(first, Average):
-        return f"{_count_groups(values)} of {sum(average.rows for average in values):,} {unit}"
+        return f"{_count_groups(values)} of {format_count(sum(average.rows for average in values), unit)}"
     if isinstance(first, Comparison):
         out, calm = (sum(group.verdict == verdict for group in values) for verdict in ("stands out", "within luck"))
         return f"{_count_groups(values)}: {out} stand{'s' if out == 1 else ''} out, {calm} within luck"
@@ -52,7 +52,7 @@ def _summarize_list(values: list[Any], unit: str) -> str:
         return ", ".join(f"{word.word} ({word.times:,})" for word in values)
     if isinstance(first, NotebookEntry):
         return format_count(len(values), "note")
-    return f"{len(values)} {unit}, the first: {' | '.join(cell or '-' for cell in first.values())}"
+    return f"{format_count(len(values), unit)}, the first: {' | '.join(cell or '-' for cell in first.values())}"
 
 
 def format_arguments(arguments: dict[str, Any], *, max_length: int = 400) -> str:
@@ -101,7 +101,7 @@ def describe_expectation(question: Question) -> str:
 
 
 def _name_comparable_rows(question: Question) -> str:
-    return f"the same {join_names(question.within)}" if question.within else f"all {question.table.unit}"
+    return f"the same {join_names(question.within)}" if question.within else f"all {question.table.unit}s"
 
 
 def join_names(names: Sequence[str]) -> str:
@@ -131,7 +131,7 @@ def build_findings(question: Question, groups: Sequence[Comparison]) -> list[str
     few = len(groups) - len(judged)
     if not judged:
         findings.append(
-            f"No group has {MIN_GROUP_ROWS} {question.table.unit}, which is what it takes to tell luck from more."
+            f"No group has {MIN_GROUP_ROWS} {question.table.unit}s, which is what it takes to tell luck from more."
         )
     elif calm or few:
         findings.append(f"{len(calm)} of {len(judged)} stay within luck" + _describe_small_groups(question, few))
@@ -148,7 +148,7 @@ def _describe_small_groups(question: Question, few: int) -> str:
     if not few:
         return "."
     verb = "has" if few == 1 else "have"
-    return f"; {few} more {verb} fewer than {MIN_GROUP_ROWS} {question.table.unit}, too few to tell."
+    return f"; {few} more {verb} fewer than {MIN_GROUP_ROWS} {question.table.unit}s, too few to tell."
 
 
 def _describe_comparison(question: Question, group: Comparison) -> str:

@@ -62,7 +62,7 @@ def load_question(path: Path | None = None, *, measure: str | None = None, by: s
     if path is None:
         return choose_question(load_flights_question().table, measure=measure, by=by)
     table = read_table(path)
-    if table.unit == "lines" and measure is None and by is None:
+    if table.unit == "line" and measure is None and by is None:
         return _make_text_question(table)
     return choose_question(table, measure=measure, by=by)
 
@@ -70,7 +70,7 @@ def load_question(path: Path | None = None, *, measure: str | None = None, by: s
 def load_flights_question() -> Question:
     """Return the question about the shipped data: the flights of the week of a blizzard."""
     with as_file(files("praval_tools.demo") / "data" / SHIPPED_FILE) as path:
-        table = read_csv(path, unit="flights")
+        table = read_csv(path, unit="flight")
     return Question(
         text="In the blizzard of 8-9 February 2013, which airline out of New York kept flying, "
         "and was it more than luck?",

@@ -59,12 +59,12 @@ class Table:
 
     Args:
         name: What the user calls it: a file name.
-        unit: What one row is, in the plural: "flights".
+        unit: What one row is: "flight"; an s makes the plural.
         columns: At least one; all of one length.
     """
 
     name: str
-    unit: str = "rows"
+    unit: str = "row"
     columns: tuple[Column, ...] = field(repr=False)
 
     def __len__(self) -> int:

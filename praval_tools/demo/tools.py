@@ -13,6 +13,7 @@ from praval_tools.demo.effects import Effect, EffectLog
 from praval_tools.demo.input_files import iter_words
 from praval_tools.demo.statistics import Average, Comparison, compare_groups, compute_averages
 from praval_tools.demo.table import Table
+from praval_tools.names import format_count
 from praval_tools.registry.decorators import tool
 from praval_tools.registry.registry import ToolRegistry
 from praval_tools.tools.context import ToolContext
@@ -131,7 +132,7 @@ def declare_table_tools(registry: ToolRegistry, workspace: Workspace) -> None:
         """
         return compute_averages(workspace.table, measure, by=by, only=only)
 
-    if workspace.table.unit == "lines":
+    if workspace.table.unit == "line":
 
         @tool("common_words", category="tables", read_only=True, registry=registry)
         def common_words(most: Annotated[int, Ge(1)] = 5, letters: int = 6) -> list[Word]:
@@ -180,7 +181,7 @@ def declare_report_tools(registry: ToolRegistry, workspace: Workspace) -> None:
         """Publish the answer, with what the data are; only its owner may, who answers for the figures."""
         data: DataSummary = registry.execute_tool("describe_data")
         workspace.effects.add(
-            _make_effect("publish", f"{headline} ({data.rows:,} {data.unit} of {data.name})", context)
+            _make_effect("publish", f"{headline} ({format_count(data.rows, data.unit)} of {data.name})", context)
         )
         return Report(headline=headline, findings=findings)
 

@@ -20,6 +20,7 @@ _COMMANDS = {
     "unblock": "unblock",
     "enable": "enable",
     "share_tool": "share",
+    "unshare_tool": "unshare",
     "transfer_ownership": "transfer",
     "revoke": "revoke",
     "explain": "why",

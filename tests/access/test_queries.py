@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -115,6 +116,16 @@ class TestRefusals:
             hiding.toolset("clerk").call(name, code=1)
         assert f"Tool '{name}' not found." == str(caught.value)
 
+    def test_what_is_hidden_is_not_confirmed_by_any_way_to_call(self) -> None:
+        """By every way to call, a hidden tool answers like a name that no tool has; also once it is disabled."""
+        hiding = ToolRegistry(refusals="hide")
+        hiding.tool("vault", owned_by="teller")(_pay)
+        clerk = Agent("clerk", registry=hiding)
+
+        for _ in range(2):
+            assert _ask(hiding, clerk, "vault") == _ask(hiding, clerk, "other")
+            hiding.disable("vault", reason="closed")
+
     def test_a_hidden_refusal_suggests_not_the_tool_itself(self) -> None:
         """A call outside of the bounds does not suggest the tool that it named."""
         hiding = ToolRegistry(refusals="hide")
@@ -126,6 +137,28 @@ class TestRefusals:
 def _pay(amount: int) -> int:
     """Pay."""
     return amount
+
+
+def _ask(registry: ToolRegistry, agent: Agent, name: str) -> list[Any]:
+    """Call *name* in every way, and return what the caller is told, with NAME for the name."""
+    bound = agent.tools
+    call, arguments = ToolCall("1", name, {"amount": 1}, "clerk"), {"amount": 1}
+    raw = {"id": "1", "type": "function", "function": {"name": name, "arguments": '{"amount": 1}'}}
+    results = [registry.execute(call), asyncio.run(registry.aexecute(call)), *registry.execute_batch([call, call]),
+               bound.execute(call), agent.execute(call)]  # fmt: skip
+    told: list[Any] = [(one.outcome, one.error, one.for_model(), one.error_type) for one in results]
+    told.append(registry.execute_tool_calls([raw], agent="clerk"))
+    for ask in (
+        lambda: bound.call(name, **arguments),
+        lambda: asyncio.run(bound.acall(name, **arguments)),
+        lambda: agent.call(name, **arguments),
+        lambda: asyncio.run(agent.acall(name, **arguments)),
+        lambda: bound.call_json(name, '{"amount": 1}'),
+    ):
+        with pytest.raises(UnknownToolCallError) as caught:
+            ask()
+        told.append((type(caught.value), str(caught.value), caught.value.code))
+    return [str(one).replace(name, "NAME") for one in told]
 
 
 class TestSuggestions:

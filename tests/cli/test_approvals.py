@@ -76,10 +76,13 @@ class TestApprovals:
             assert (code, err) == (0, "")
             assert all(part in out for part in ("clerk", "pay", '"to": "bob"', "high", "it moves money", "call_0"))
             assert "4711" not in out
+        shown = out.splitlines()[1].split()[0]
         (request,) = json.loads(run("approvals", "--json", *AT)[1])
         assert ("clerk", "pay", "bob", 5) == (
             request["agent"], request["tool"], request["arguments"]["to"], request["arguments"]["amount"]
         )  # fmt: skip
+
+        assert shown == request["id"]  # the first word of the second line, for `cut` and people alike
 
         code, out, err = run("approvals", "approve", request["id"], "--reason", "fine", "--by", "eve", *AT)
         assert (code, out, err) == (0, f"Approved: clerk calls pay, request {request['id']}.\n", "")

@@ -67,8 +67,16 @@ def test_of_an_agent_that_holds_a_grant(run: Run, bank: str) -> None:
     problems = json.loads(run("--app", bank, "check", "--json")[1])["problems"]
     assert [
         ("undeclared-agent", "inter", "Did you mean 'intern'?"),
-        ("undeclared-agent", "zzz", "Declare 'zzz', or revoke the grant."),
+        (
+            "undeclared-agent",
+            "zzz",
+            f"Declare 'zzz', or take the tool away: praval-tools --app {bank} unassign quote zzz.",
+        ),
     ] == [(problem["kind"], problem["subject"], problem["remedy"]) for problem in problems]
+
+    assert 0 == run("--app", bank, "unassign", "quote", "zzz")[0]
+    problems = json.loads(run("--app", bank, "check", "--json")[1])["problems"]
+    assert ["inter"] == [problem["subject"] for problem in problems]
 
 
 def test_an_unassignment_without_effect_says_so(run: Run, bank: str) -> None:

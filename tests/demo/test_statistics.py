@@ -12,8 +12,9 @@ from demo_rig import flights  # noqa: F401
 
 from praval_tools.demo import phrases
 from praval_tools.demo.question import Question
-from praval_tools.demo.statistics import compare_groups, compute_averages
+from praval_tools.demo.statistics import Average, compare_groups, compute_averages
 from praval_tools.demo.table import Column, Table
+from praval_tools.demo.tools import ColumnSummary, DataSummary
 
 
 class TestFigures:
@@ -111,3 +112,19 @@ class TestPhrases:
         Probabilities are printed as odds.
         """
         assert text == phrases.format_odds(chance)
+
+    def test_one_row_is_not_plural(self) -> None:
+        """
+        One row is "1 row", in a group as in the whole; of each kind of table.
+        """
+        average, record = Average(group="a", rows=1, mean=2.0), {"v": "2"}
+
+        assert "1 group of 1 row" == phrases.summarize_result([average])
+        assert "2 groups of 2 lines" == phrases.summarize_result([average, average], "line")
+        assert "1 line, the first: 2" == phrases.summarize_result([record], "line")
+        assert "2 rows, the first: 2" == phrases.summarize_result([record, record])
+        assert "1 row, 1 column: v" == phrases.summarize_result(
+            DataSummary(
+                name="t.csv", rows=1, unit="row", columns=[ColumnSummary(name="v", kind="number", distinct=1, empty=0)]
+            )
+        )

@@ -272,6 +272,14 @@ class TestReadme:
 
         assert [] == [link for link in links if "://" not in link and not (ROOT / link).is_file()]
 
+    def test_it_begins_with_the_name_and_says_how_to_install_and_call(self) -> None:
+        """Its heading is the package's name; it is installed from its folder, and an agent calls with `acall`."""
+        text = (ROOT / "README.md").read_text(encoding="utf-8")
+
+        assert "# praval_tools" == text.splitlines()[0]
+        assert ["pip install ."] == [one.text.strip() for one in blocks_of(ROOT / "README.md") if one.kind == "sh"][:1]
+        assert "acall(" in next(one.text for one in blocks_of(ROOT / "README.md") if one.kind == "python")
+
     def test_its_links_work_on_a_package_page(self) -> None:
         """The description of the distribution has no link or picture that needs the files beside the README."""
         project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -282,6 +290,14 @@ class TestReadme:
 
         assert [] == [link for link in re.findall(r"\]\(([^)]*)\)", description) if not link.startswith("https://")]
         assert "Tutorial: from nothing to three agents" in description
+
+
+def test_the_pictures_of_the_first_page_exist() -> None:
+    """Each picture that the documentation's first page shows is a file beside it."""
+    pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", (ROOT / "docs" / "index.md").read_text(encoding="utf-8"))
+
+    assert pictures
+    assert [] == [picture for picture in pictures if not (ROOT / "docs" / picture).is_file()]
 
 
 class TestThreatModel:

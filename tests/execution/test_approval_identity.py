@@ -265,6 +265,24 @@ class TestWaiting:
             assert answer is not None
             assert "eve" == answer.by
 
+    def test_pauses_are_short(
+        self, registry: ToolRegistry, looked: threading.Event, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Who waits long sleeps half a second at most before the next look."""
+        registry.execute(store_call({}))
+        pauses: list[float] = []
+
+        async def sleep(seconds: float) -> None:
+            pauses.append(seconds)
+            if len(pauses) == 3:
+                registry.approvals.answer("call_0", Allow(by="eve"))
+
+        monkeypatch.setattr(asyncio, "sleep", sleep)
+        answer = asyncio.run(registry.approvals.wait_async("call_0", 3600))
+
+        assert answer is not None and "eve" == answer.by
+        assert 3 == len(pauses) and all(0 < pause <= 0.5 for pause in pauses)
+
     def test_in_vain(self, registry: ToolRegistry) -> None:
         """Nobody answers in time: there is no answer. An unknown id is an error."""
         registry.execute(store_call({}))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from typing import Any
+from typing import Annotated, Any
 
 import attrs
 import pytest
@@ -351,3 +351,22 @@ class TestCalls:
 
         assert (Outcome.UNKNOWN_TOOL, "Sorry.") == (ended.results[0].outcome, ended.text)
         assert run(ToolLoop(registry.agent("ann"), fake_model()), None, "r").results[0].replayed
+
+
+class TestTexts:
+    @pytest.mark.parametrize("api_format", FORMATS)
+    def test_half_a_letter_in_the_description_of_a_parameter(self, api_format: str) -> None:
+        """It is replaced where the model is shown the tool; the request is UTF-8, and the tool can be called."""
+        registry = ToolRegistry(journal="memory")
+
+        @registry.tool("say", shared=True)
+        def say(text: Annotated[str, "half \ud800 of one"]) -> str:
+            """Say."""
+            return text
+
+        model = fake_model(ToolCall("1", "say", {"text": "hi"}), "Done.", api_format=api_format)
+        ended = ToolLoop(registry.agent("ann"), model).run("Go.")
+
+        assert ["hi"] == [one.result for one in ended.results]
+        sent = json.dumps(model.requests[0].tools, ensure_ascii=False)
+        assert sent.encode() and "half ? of one" in sent

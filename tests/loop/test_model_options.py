@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +16,7 @@ from model_server import ModelServer
 
 from praval_tools import ModelError, ToolRegistry, ToolUsageError
 from praval_tools.loop import AnthropicMessages, ModelRetried, OpenAIChat, OpenAIResponses, ToolLoop
-from praval_tools.loop.models import SdkModel
+from praval_tools.loop.models import _RESERVED, SdkModel
 
 KINDS: list[type[SdkModel]] = [OpenAIChat, OpenAIResponses, AnthropicMessages]
 HIDDEN: Any = {
@@ -84,6 +86,15 @@ class TestReserved:
                     make_model(kind, **{name: None})
             else:
                 raise AssertionError(f"{name} can be replaced")
+
+
+def test_the_page_lists_what_is_refused() -> None:
+    """The table of the reference names each reserved option of each model, and `n`, and no other."""
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "loop.md").read_text(encoding="utf-8")
+    rows = page.partition("| option | instead |\n")[2].partition("\n\n")[0].splitlines()[1:]
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+
+    assert {"n", *_RESERVED, *(name for kind in KINDS for name in kind.reserved)} == named
 
 
 class TestToolChoice:

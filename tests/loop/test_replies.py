@@ -11,7 +11,7 @@ import pytest
 from format_rig import sdk
 from loop_rig import RAN, Run, registry, run  # noqa: F401
 
-from praval_tools import ModelError, ToolRegistry
+from praval_tools import ModelError, Outcome, ToolRegistry
 from praval_tools.formats import FORMATS, parse_tool_calls
 from praval_tools.loop import ModelReply, StopReason, ToolLoop
 from praval_tools.testing import fake_model
@@ -165,6 +165,18 @@ class TestSeveralAnswers:
         ToolLoop(registry.agent("ann"), fake_model(lambda _: _Chunks(chunks), "Done.")).run("Go.")
 
         assert [(0, 0)] == RAN
+
+
+@pytest.mark.parametrize("function", [{}, None, {"arguments": "{}"}, {"name": ""}], ids=str)
+def test_a_streamed_call_of_no_function(function: Any, registry: ToolRegistry) -> None:
+    """A call that names nothing, of which no more comes, runs nothing; the model is told that there is no such tool."""
+    call = {"index": 0, "id": "1", "function": function}
+    deltas = [({"tool_calls": [call]}, None), ({}, "tool_calls")]
+    chunks = [{"choices": [{"index": 0, "delta": delta, "finish_reason": why}]} for delta, why in deltas]
+
+    ended = ToolLoop(registry.agent("ann"), fake_model(lambda _: _Chunks(chunks), "Done.")).run("Go.")
+
+    assert ([Outcome.UNKNOWN_TOOL], "Done.", []) == ([one.outcome for one in ended.results], ended.text, RAN)
 
 
 @pytest.mark.parametrize("reason", ["length", "content_filter"])

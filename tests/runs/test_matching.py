@@ -91,7 +91,28 @@ class TestMatching:
             rig.registry.execute(ToolCall("c", arguments={"number": 1}, **asked))
 
         assert f"{asked['name']}({{'number': 1}}) by '{asked['agent']}'" == caught.value.asked
+        assert ("r", "c") == (caught.value.run_id, caught.value.call_id)
         assert [1] == rig.ran
+
+    def test_what_is_in_doubt_names_its_run_and_call(self, rig: Rig) -> None:
+        """A call in doubt has the id of its run and its own in `in_doubt`, in the result, and in the error."""
+
+        @rig.registry.tool("stop", owned_by="ann")
+        def stop() -> int:
+            """Be interrupted."""
+            raise KeyboardInterrupt
+
+        with rig.registry.run("r"), pytest.raises(KeyboardInterrupt):
+            rig.registry.execute(ToolCall("c", "stop", {}, "ann"))
+        with rig.registry.run("r") as run:
+            (doubt,) = run.in_doubt
+            result = rig.registry.execute(ToolCall("c", "stop", {}, "ann"))
+        with rig.registry.run("r"), pytest.raises(ToolInDoubtError) as caught:
+            rig.registry.toolset("ann").call("stop")
+
+        assert ("r", "c") == (doubt.run_id, doubt.tool_call_id)
+        assert ("r", "c") == (result.run_id, result.tool_call_id)
+        assert ("r", "c") == (caught.value.run_id, caught.value.call_id)
 
     def test_a_new_id_stands_for_its_record(self, rig: Rig) -> None:
         """An id that found its record by content stands for that call from then on, at once and later."""

@@ -222,6 +222,23 @@ class TestRawArguments:
             one.arguments for one in parse_tool_calls({"tool_calls": [call]})]  # fmt: skip
 
 
+class TestFileSystemTag:
+    """Row: `file_system` is one of ToolRegistry's predefined tags."""
+
+    def test_is_written_and_not_derived(self, tool_registry: ToolRegistry) -> None:
+        """
+        Five tags come from what a tool declares; `file_system` is there where it is written, and found like the others.
+        """
+        everything = {"destructive": True, "open_world": True, "speed": "slow", "requires_approval": True}
+        told = tool_registry.tool("told", **everything)(count_words)
+        tool_registry.tool("read", read_only=True, tags=["file_system"])(count_words)
+
+        assert {"destructive", "network", "slow", "privileged"} == set(told.metadata.all_tags)
+        assert {"read_only", "file_system"} == set(tool_registry.get_tool("read").metadata.all_tags)
+        assert ["read"] == [one.name for one in tool_registry.search_tools(tags=["file_system"])]
+        assert ["read"] == tool_registry.disable_by_tags(any=["file_system"])
+
+
 class TestMissingDescription:
     """Row: in PyWorkflow a tool without a docstring is described as "No description"."""
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import pickle
 import re
@@ -15,7 +16,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from praval_tools import Ask, Deny, Outcome, Tool, ToolAccessError, ToolCall, ToolError, ToolRegistry, ToolResult
+from praval_tools import (
+    Ask,
+    Deny,
+    Outcome,
+    Tool,
+    ToolAccessError,
+    ToolCall,
+    ToolError,
+    ToolExecutionError,
+    ToolRegistry,
+    ToolResult,
+)
 from praval_tools.errors import (
     ReplayMismatchError,
     RetryableToolError,
@@ -23,6 +35,7 @@ from praval_tools.errors import (
     ToolInDoubtError,
     UnusedCallsError,
 )
+from praval_tools.journal import AgentToolCall, AgentToolResult
 from praval_tools.schema.encode import to_json_bytes
 from praval_tools.tools.truncation import truncate_json
 
@@ -249,6 +262,32 @@ class TestErrors:
 
         assert Outcome.TOOL_ERROR is result.outcome and "secret" not in result.for_model()
 
+    @pytest.mark.parametrize("way", ["toolset", "agent", "acall"])
+    def test_masked_arguments_by_every_way_to_call(self, way: str) -> None:
+        """The error that a caller gets, and what a model reads of it, quotes none either."""
+        registry = ToolRegistry(errors="masked")
+        intern = registry.agent("intern")
+
+        @registry.tool(shared=True)
+        def inner(amount: int) -> int:
+            """Take."""
+            return amount
+
+        def ask(name: str, **arguments: Any) -> Any:
+            if way == "toolset":
+                return intern.tools.call(name, **arguments)
+            return intern.call(name, **arguments) if way == "agent" else asyncio.run(intern.acall(name, **arguments))
+
+        @registry.tool(shared=True)
+        def outer() -> Any:
+            """Call."""
+            return ask("inner", amount="secret")
+
+        with pytest.raises(ToolExecutionError) as caught:
+            ask("outer")
+        assert "error id" in str(caught.value) and "secret" not in str(caught.value)
+        assert "secret" not in caught.value.result.for_model() + repr(caught.value)
+
     def test_masked(self) -> None:
         """`errors="masked"` hides what was not raised on purpose, and shows what was."""
         registry = ToolRegistry(errors="masked")
@@ -388,6 +427,29 @@ class TestIds:
             assert getattr(again, "call", None) == getattr(again, "call_id", None)
         unused = UnusedCallsError("r", ["c"])
         assert ("r", ("c",), ("c",)) == (unused.run_id, unused.call_ids, unused.calls)
+
+    def test_results_events_and_errors_name_one_call_alike(self) -> None:
+        """The id of a call is the same in its result, in its events, and in the error that is raised for it."""
+        registry = ToolRegistry(journal="memory")
+
+        @registry.tool(shared=True)
+        def fail(value: int) -> int:
+            """Fail."""
+            raise ValueError("no")
+
+        result = registry.execute(ToolCall("mine", "fail", {"value": 1}, "ann"))
+        with pytest.raises(ToolError) as wrong:
+            registry.toolset("ann").call("fail", value="x")
+        with pytest.raises(ValueError, match="no") as raised:
+            registry.toolset("ann").call("fail", value=1)
+        assert registry.journal is not None
+        events = list(registry.journal.events())
+        refused = [event.tool_call_id for event in events if "call_refused" == event.type]
+        asked = [event.tool_call_id for event in events if isinstance(event, AgentToolCall)]
+        ended = [event.tool_call_id for event in events if isinstance(event, AgentToolResult)]
+
+        assert ["mine", raised.value.result.tool_call_id] == asked == ended
+        assert ("mine", [wrong.value.result.tool_call_id]) == (result.tool_call_id, refused)
 
 
 class TestEmptyDelegate:

@@ -386,3 +386,10 @@ class TestNames:
         """A tool cannot be declared as both."""
         with pytest.raises(ToolDefinitionError, match="shared and private contradict each other"):
             Tool.from_function(add, shared=True, private=True)
+
+
+def test_no_public_name_ends_with_an_underscore() -> None:
+    """What users read and write on a tool has no spelling that only dodges another name."""
+    names = {name for kind in (Tool, AsyncTool) for name in dir(kind)} | set(dir(Tool.from_function(add)))
+
+    assert [] == [name for name in sorted(names) if name.endswith("_") and not name.startswith("_")]

@@ -68,7 +68,7 @@ class StepPrinter:
     def _render_opening(self, step: steps.OpeningStep) -> Iterator[RenderableType]:
         table = step.question.table
         yield to_cell(step.question.text, "bold")
-        yield to_cell(f"Data: {table.name}, {len(table):,} {table.unit}", "dim")
+        yield to_cell(f"Data: {table.name}, {format_count(len(table), table.unit)}", "dim")
         yield ""
         yield _indent(build_key_value_grid(step.agents, key_style="bold"), 2)
 

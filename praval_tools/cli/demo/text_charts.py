@@ -48,7 +48,7 @@ def build_comparison_table(question: Question, groups: Sequence[Comparison], *, 
     """Return a table of the groups with a bar to the left where less than expected was observed, else to the right."""
     table = make_table(gap=1)
     table.add_column(to_cell(question.by, max_length=_MAX_LABEL_WIDTH), overflow="ellipsis", no_wrap=True)
-    for title in (question.table.unit, to_cell(question.measure, max_length=14), "expected"):
+    for title in (f"{question.table.unit}s", to_cell(question.measure, max_length=14), "expected"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("less" + " " * (2 * _HALF_BAR_WIDTH - 7) + "more", no_wrap=True)
     table.add_column("verdict", no_wrap=True)

@@ -17,6 +17,7 @@ from praval_tools.access.records import GrantRecord
 from praval_tools.access.rules import get_end_reason, list_live_lineage
 from praval_tools.access.state import AccessState
 from praval_tools.journal.index.usage import find_latest_uses
+from praval_tools.names import format_count
 from praval_tools.report.markup import Markup, build_code, build_element, build_row, join_markup
 from praval_tools.report.text import sanitize_text
 from praval_tools.web.access.access import AccessReader
@@ -194,7 +195,7 @@ def _iter_limits(record: GrantRecord) -> Iterator[Markup]:
     if record.calls_left is None and grant.expires is None and grant.where is None:
         yield Markup("none")
     if record.calls_left is not None:
-        yield build_element("p", f"{record.calls_left:,} of {grant.max_calls:,} calls left")
+        yield build_element("p", f"{record.calls_left:,} of {format_count(grant.max_calls or 0, 'call')} left")
     if grant.expires is not None:
         yield build_element("p", "until ", parts.build_time(grant.expires))
     if grant.where is not None:

@@ -92,3 +92,18 @@ class TestReport:
         assert not set(left.page) & {"\x1b", "\u202e"}
         assert not set(left.out) & {"\x1b", "\u202e"}
         assert "&lt;script&gt;alert(1)" in left.page
+
+    def test_one_row_is_not_plural(self, tmp_path: Path) -> None:
+        """
+        Of a file of one line it says "1 line" wherever it counts, and so does what is printed.
+        """
+        file = tmp_path / "one.txt"
+        file.write_text("hello wonderful world\n", encoding="utf-8")
+
+        left = run_demo_into(tmp_path / "out", str(file))
+
+        assert [] == re.findall(r"\b1 (?:lines|rows|groups|columns)\b", left.out + left.page)
+        assert "Data: one.txt, 1 line\n" in left.out
+        assert "1 group of 1 line\n" in left.out
+        for text in ("one.txt · 1 line<", "expected 3, 1 line, too few", "(1 line of one.txt)"):
+            assert text in left.page

@@ -143,6 +143,11 @@ class TestGrants:
         found = {unescape(re.findall(r'<td class="long" data-label="why"[^>]*>([^<]*)</td>', row)[0]) for row in rows}
         assert reasons == found
 
+    def test_one_call_is_not_plural(self, reader: httpx.Client) -> None:
+        """A grant of one call has "0 of 1 call left", one of two "1 of 2 calls left"."""
+        assert "0 of 1 call left" in reader.get("/grants?state=spent").text
+        assert "1 of 2 calls left" in reader.get("/grants?state=live").text
+
     def test_they_are_filtered(self, reader: httpx.Client) -> None:
         """By agent and tool."""
         assert 1 == len(list_heads(reader.get("/grants?agent=intern&tool=pay").text))

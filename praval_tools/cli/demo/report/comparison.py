@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from praval_tools.demo import phrases
 from praval_tools.demo.question import Question
 from praval_tools.demo.statistics import Comparison, select_shown_groups
+from praval_tools.names import format_count
 from praval_tools.report.markup import Markup, join_markup
 from praval_tools.report.run_charts import ROW_HEIGHT, TOP, draw_axis
 from praval_tools.report.svg import (
@@ -34,8 +35,8 @@ def render_comparison(question: Question, groups: Sequence[Comparison]) -> Marku
         y, class_ = TOP + ROW_HEIGHT * (number + 0.5), "good" if group.verdict == "stands out" else "calm"
         tooltip = (
             f"{group.group}: {phrases.format_measure(question, group.observed)}, "
-            f"expected {phrases.format_mean(question, group.expected)}, {group.rows:,} {question.table.unit}, "
-            f"{group.verdict}"
+            f"expected {phrases.format_mean(question, group.expected)}, "
+            f"{format_count(group.rows, question.table.unit)}, {group.verdict}"
         )
         shapes += [
             draw_label(200, y + 4, group.group, anchor="end", class_="strong" if class_ == "good" else None),

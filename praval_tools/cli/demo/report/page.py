@@ -77,8 +77,7 @@ def _build_answer(step: AnswerStep) -> dict[str, object]:
     return {
         "question": question.text,
         "data_name": table.name,
-        "row_count": f"{len(table):,}",
-        "unit": table.unit,
+        "row_count": format_count(len(table), table.unit),
         "headline": step.report.headline,
         "findings": join_markup(*(build_element("li", finding) for finding in findings)),
         "comparison": render_comparison(question, step.groups),
