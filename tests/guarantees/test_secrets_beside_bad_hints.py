@@ -151,6 +151,6 @@ def test_where_serializers_write_it(kind: type) -> None:
 
 @each_kind
 def test_of_judged_values(kind: type) -> None:
-    """A judge is told why it cannot read such an instance."""
+    """The error of a judge says why it cannot read such an instance."""
     with pytest.raises(Unencodable, match=f"{kind.__name__} has an unresolved type hint: "):
         ValueReader().read(kind())
