@@ -140,14 +140,14 @@ def _pay(amount: int) -> int:
 
 
 def _ask(registry: ToolRegistry, agent: Agent, name: str) -> list[Any]:
-    """Call *name* in every way, and return what the caller is told, with NAME for the name."""
+    """Call *name* in every way, and return what the caller reads, with NAME for the name."""
     bound = agent.tools
     call, arguments = ToolCall("1", name, {"amount": 1}, "clerk"), {"amount": 1}
     raw = {"id": "1", "type": "function", "function": {"name": name, "arguments": '{"amount": 1}'}}
     results = [registry.execute(call), asyncio.run(registry.aexecute(call)), *registry.execute_batch([call, call]),
                bound.execute(call), agent.execute(call)]  # fmt: skip
-    told: list[Any] = [(one.outcome, one.error, one.for_model(), one.error_type) for one in results]
-    told.append(registry.execute_tool_calls([raw], agent="clerk"))
+    answers: list[Any] = [(one.outcome, one.error, one.for_model(), one.error_type) for one in results]
+    answers.append(registry.execute_tool_calls([raw], agent="clerk"))
     for ask in (
         lambda: bound.call(name, **arguments),
         lambda: asyncio.run(bound.acall(name, **arguments)),
@@ -157,8 +157,8 @@ def _ask(registry: ToolRegistry, agent: Agent, name: str) -> list[Any]:
     ):
         with pytest.raises(UnknownToolCallError) as caught:
             ask()
-        told.append((type(caught.value), str(caught.value), caught.value.code))
-    return [str(one).replace(name, "NAME") for one in told]
+        answers.append((type(caught.value), str(caught.value), caught.value.code))
+    return [str(one).replace(name, "NAME") for one in answers]
 
 
 class TestSuggestions:

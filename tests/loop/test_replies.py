@@ -169,7 +169,7 @@ class TestSeveralAnswers:
 
 @pytest.mark.parametrize("function", [{}, None, {"arguments": "{}"}, {"name": ""}], ids=str)
 def test_a_streamed_call_of_no_function(function: Any, registry: ToolRegistry) -> None:
-    """A call that names nothing, of which no more comes, runs nothing; the model is told that there is no such tool."""
+    """A call that names nothing, of which no more comes, runs nothing; the model reads that there is no such tool."""
     call = {"index": 0, "id": "1", "function": function}
     deltas = [({"tool_calls": [call]}, None), ({}, "tool_calls")]
     chunks = [{"choices": [{"index": 0, "delta": delta, "finish_reason": why}]} for delta, why in deltas]

@@ -230,10 +230,10 @@ class TestFileSystemTag:
         Five tags come from what a tool declares; `file_system` is there where it is written, and found like the others.
         """
         everything = {"destructive": True, "open_world": True, "speed": "slow", "requires_approval": True}
-        told = tool_registry.tool("told", **everything)(count_words)
+        declared = tool_registry.tool("declared", **everything)(count_words)
         tool_registry.tool("read", read_only=True, tags=["file_system"])(count_words)
 
-        assert {"destructive", "network", "slow", "privileged"} == set(told.metadata.all_tags)
+        assert {"destructive", "network", "slow", "privileged"} == set(declared.metadata.all_tags)
         assert {"read_only", "file_system"} == set(tool_registry.get_tool("read").metadata.all_tags)
         assert ["read"] == [one.name for one in tool_registry.search_tools(tags=["file_system"])]
         assert ["read"] == tool_registry.disable_by_tags(any=["file_system"])
