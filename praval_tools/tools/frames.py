@@ -354,7 +354,7 @@ def activate_tool_frame(tool: str) -> activate_frame:
 
 def _confine() -> AbstractContextManager[object]:
     """Return a context without rights, unless such code runs already, or the collector, which may set no variable."""
-    if is_collecting() or get_current_actor().startswith(CONFINED_ACTOR_PREFIXES):
+    if is_collecting() or get_current_actor().startswith("tool:"):
         return nullcontext()
     return activate_tool_frame("(repr)")
 

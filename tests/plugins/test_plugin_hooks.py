@@ -8,6 +8,7 @@ import sys
 import pytest
 from hook_rig import HEAD, TRUSTED, call, log, registry  # noqa: F401
 from plugin_rig import Site, loaded, names, site  # noqa: F401
+from watchers import Odd, actors
 
 from praval_tools import (
     Allow,
@@ -74,6 +75,26 @@ def praval_tools_authorize(tool):
 
         assert Outcome.FORBIDDEN is result.outcome
         assert not registry.get_tool("spare").metadata.shared
+
+    def test_an_object_that_it_passes_on_has_not_its_rights(
+        self, site: Site, registry: ToolRegistry, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Broken promise: an object of an agent ran as the plugin that named a tool by it."""
+        site.install("acme", HEAD + '''
+@hookimpl
+def praval_tools_authorize(agent):
+    home, given = __import__("sys").modules["home_of_test"]
+    try:
+        home.explain(agent, given)
+    except ValueError as error:
+        log.append(type(error).__name__)
+''')  # fmt: skip
+        load_plugins(registry)
+        monkeypatch.setitem(sys.modules, "home_of_test", (registry, Odd()))  # type: ignore[arg-type]
+        actors.clear()
+
+        assert Outcome.OK is call(registry).outcome
+        assert (["InvalidNameError"], {"tool:(repr)"}) == (log(), set(actors))
 
     def test_loaded_again_it_is_asked_once(self, site: Site, registry: ToolRegistry) -> None:
         """A second loading takes the place of the first."""
