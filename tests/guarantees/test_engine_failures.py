@@ -126,8 +126,8 @@ class TestTimeouts:
         """Declares a tool that takes longer than it may; returns its name."""
 
         def declare(**options: Any) -> str:
-            home.declare("slow", engine_tools.note_slowly, **{"timeout": 0.2, **options})
-            home.declare("slow_later", engine_tools.note_later, **{"timeout": 0.2, **options})
+            home.declare("slow", engine_tools.note_slowly, **{"timeout": 0.5, **options})
+            home.declare("slow_later", engine_tools.note_later, **{"timeout": 0.5, **options})
             return "slow"
 
         return declare
@@ -136,13 +136,13 @@ class TestTimeouts:
     def test_give_an_outcome(self, home: Home, slow: Callable[..., str], file: Path, name: str) -> None:
         """The outcome is `timeout`; the function was entered once, and the typed error is a TimeoutError."""
         slow()
-        result = home.execute(name, path=str(file), seconds=0.6)
+        result = home.execute(name, path=str(file), seconds=1.5)
         assert (Outcome.TIMEOUT, 1) == (result.outcome, result.attempts)
         still_runs = name == "slow" and not home.is_remote
         assert still_runs is ("may still be running" in str(result.error))
-        assert Outcome.TIMEOUT is home.aexecute(name, path=str(file), seconds=0.6).outcome
+        assert Outcome.TIMEOUT is home.aexecute(name, path=str(file), seconds=1.5).outcome
         with pytest.raises(ToolTimeoutError):
-            home.ann.call(name, path=str(file), seconds=0.6)
+            home.ann.call(name, path=str(file), seconds=1.5)
         assert home.registry.drain(timeout=30) == 0
         assert (6 if still_runs else 3) == file.stat().st_size  # a killed or cancelled one leaves its second mark never
 
@@ -150,7 +150,7 @@ class TestTimeouts:
         """Only these are begun again."""
         for idempotent, attempts in ((True, 2), (False, 1)):
             file.write_text("")
-            result = home.execute(slow(idempotent=idempotent, retries=1), path=str(file), seconds=0.5)
+            result = home.execute(slow(idempotent=idempotent, retries=1), path=str(file), seconds=1.5)
             assert (Outcome.TIMEOUT, attempts) == (result.outcome, result.attempts)
             assert home.registry.drain(timeout=30) == 0
 
