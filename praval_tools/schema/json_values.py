@@ -129,9 +129,11 @@ def iter_json_problems(
             yield (), f"holds more than {MAX_CONTAINERS} lists and objects", None
             return
         is_object = has_type(item, dict)
-        members: Iterable[tuple[Any, object]] = (
-            iterate_items_without_overrides(item) if is_object else enumerate(iterate_without_overrides(item))
-        )
+        members: Iterable[tuple[Any, object]]
+        if is_object:
+            members = item.items() if kind is dict else iterate_items_without_overrides(item)
+        else:
+            members = enumerate(item if kind is list else iterate_without_overrides(item))
         for step, member in members:
             if is_object and (type(step) is not str or find_scalar_problem(step)):
                 yield path, f"has the key {shorten_value(step)}, which is not text", step

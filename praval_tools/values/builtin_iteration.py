@@ -24,7 +24,10 @@ _PLAIN_KEYS: Final = (str, int, float, bool, type(None))
 
 def find_collection_base(kind: type) -> type | None:
     """Return which of `BUILTIN_COLLECTIONS` a class is or derives from; its metaclass is not asked."""
-    return next((base for base in BUILTIN_COLLECTIONS if issubclass(kind, base)), None)
+    for base in BUILTIN_COLLECTIONS:
+        if issubclass(kind, base):
+            return base
+    return None
 
 
 def iterate_without_overrides(value: Iterable[object]) -> Iterable[object]:
