@@ -141,11 +141,11 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
                 raise Mismatch("is missing", parameter.name)
         values: Arguments = {}
         for name, value in arguments.items():
-            decode = self._find_decode_hook(name)
-            if decode is None or name in self._reserved_names:
-                raise Mismatch("is not a known parameter", str(name))
             if type(name) is not str:
                 raise Mismatch("is not a text", to_step(name)).prepend_step(to_step(name))
+            decode = self._find_decode_hook(name)
+            if decode is None or name in self._reserved_names:
+                raise Mismatch("is not a known parameter", name)
             try:
                 values[name] = decode(value)
             except Mismatch as error:
