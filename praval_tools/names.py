@@ -71,6 +71,19 @@ def is_valid_tool_name(name: str) -> bool:
     return _TOOL_NAME.fullmatch(name) is not None
 
 
+def check_name_part(part: object) -> str | None:
+    """
+    Return a namespace, or the name after it, as a plain text; None where there is none: None or False.
+
+    Raises:
+        InvalidNameError: It is not a text. What is in a text is checked with the whole name.
+    """
+    plain = to_plain_scalar(part)
+    if plain is None or plain is False:
+        return None
+    return plain if type(plain) is str else check_tool_name(plain)
+
+
 def check_agent_name(name: object) -> str:
     """
     Return *name* if it is a legal agent name.
