@@ -291,7 +291,8 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
     def _encode_other_result(self, value: object, declared: Unencodable) -> object:
         try:  # another type than declared is fine as long as its JSON is what was declared
             plain = self._encoder.encode_value(value)
-            self._result_decode_hook(plain)
+            with activate_tool_frame("(result)"):  # the declared classes may run code, for a plain value, too
+                self._result_decode_hook(plain)
         except Mismatch:
             raise declared from None
         return plain
