@@ -116,7 +116,7 @@ def to_plain_text(value: object) -> str:
 def to_plain_scalar(value: object) -> object:
     """Return a text, bytes or number of a class of its own, such as an Enum's, as a plain one; all else as it is."""
     kind = type(value)
-    if kind in _PLAIN_SCALARS or not issubclass(kind, _SCALAR_TYPES):
+    if not issubclass(kind, _SCALAR_TYPES) or (type(kind) is type and kind in _PLAIN_SCALARS):
         return value
     return next(make(value) for base, make in _PLAIN_SCALARS.items() if issubclass(kind, base))
 
@@ -358,7 +358,7 @@ def shorten_repr(value: object, limit: int = 80) -> str:
     try:
         if has_type(plain, (str, bytes)):
             text = repr(plain[: 2 * limit])
-        elif plain is None or type(plain) in _PLAIN_SCALARS:
+        elif plain is None or get_plain_type(plain) in _PLAIN_SCALARS:
             text = _short_repr.repr(plain)
         else:
             with enter_object_context():

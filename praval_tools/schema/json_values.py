@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import Any, Final, NoReturn
 
-from praval_tools.names import get_class_name, has_type, shorten_repr, to_plain_scalar, to_plain_text
+from praval_tools.names import get_class_name, get_plain_type, has_type, shorten_repr, to_plain_scalar, to_plain_text
 from praval_tools.schema.type_handler import Mismatch, Unencodable
 from praval_tools.values.builtin_iteration import iterate_items_without_overrides, iterate_without_overrides
 
@@ -114,7 +114,7 @@ def iter_json_problems(
     while stack:
         item, path = stack.pop()
         kind = type(item)
-        if kind in SCALAR_TYPES:
+        if type(kind) is type and kind in SCALAR_TYPES:  # a metaclass may hash and compare its classes
             if reason := find_scalar_problem(item):
                 yield path, reason, item
             continue
@@ -135,7 +135,7 @@ def iter_json_problems(
         for step, member in members:
             if is_object and (type(step) is not str or find_scalar_problem(step)):
                 yield path, f"has the key {shorten_value(step)}, which is not text", step
-            elif type(member) not in SCALAR_TYPES or find_scalar_problem(member):
+            elif get_plain_type(member) not in SCALAR_TYPES or find_scalar_problem(member):
                 stack.append((member, (*path, step)))
 
 

@@ -1,6 +1,7 @@
 """Keys, items and classes in what a tool returned run no code as whoever passes it to a tool with another hint."""
 
-# Tests of: schema/data_classes, schema/scalars, schema/json_values, schema/dict_keys, schema/codegen
+# Tests of: schema/data_classes, schema/scalars, schema/json_values, schema/dict_keys
+# Tests of: schema/codegen, tools/implementation
 
 from __future__ import annotations
 
@@ -19,8 +20,21 @@ from pydantic import BaseModel
 from watchers import Odd, actors, make_watcher
 
 from praval_tools import Tool, ToolCall, ToolError, ToolRegistry
+from praval_tools.tools.frames import get_current_actor
 
 Word, Number, Pair, Group = map(make_watcher, (str, int, tuple, frozenset))
+
+
+class Hashed(type):
+    """The class of a class that notes who runs when that is looked up."""
+
+    def __hash__(cls) -> int:
+        actors.append(get_current_actor())
+        return hash(int)
+
+    def __eq__(cls, other: object) -> bool:
+        actors.append(get_current_actor())
+        return True
 
 
 @dataclass
@@ -67,6 +81,7 @@ HINTS: dict[str, Any] = {
 KEYS: dict[str, Callable[[], Any]] = {
     "text": lambda: Word("amount"), "flag": lambda: Word("true"), "object": lambda: Odd("amount"),
     "number": lambda: Number(2), "tuple": lambda: Pair(("a",)), "frozenset": lambda: Group(["a"]),
+    "metaclass": Hashed("Value", (), {"__hash__": lambda self: 1}),
 }  # fmt: skip
 SHAPES: dict[str, Callable[[Any], Any]] = {
     "itself": lambda key: key,
