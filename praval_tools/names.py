@@ -71,6 +71,19 @@ def is_valid_tool_name(name: str) -> bool:
     return _TOOL_NAME.fullmatch(name) is not None
 
 
+def check_name_part(part: object) -> str | None:
+    """
+    Return a namespace, or the name after it, as a plain text; None where there is none: None or False.
+
+    Raises:
+        InvalidNameError: It is not a text. What is in a text is checked with the whole name.
+    """
+    plain = to_plain_scalar(part)
+    if plain is None or plain is False:
+        return None
+    return plain if type(plain) is str else check_tool_name(plain)
+
+
 def check_agent_name(name: object) -> str:
     """
     Return *name* if it is a legal agent name.
@@ -103,7 +116,7 @@ def to_plain_text(value: object) -> str:
 def to_plain_scalar(value: object) -> object:
     """Return a text, bytes or number of a class of its own, such as an Enum's, as a plain one; all else as it is."""
     kind = type(value)
-    if kind in _PLAIN_SCALARS or not issubclass(kind, _SCALAR_TYPES):
+    if not issubclass(kind, _SCALAR_TYPES) or (type(kind) is type and kind in _PLAIN_SCALARS):
         return value
     return next(make(value) for base, make in _PLAIN_SCALARS.items() if issubclass(kind, base))
 
@@ -345,7 +358,7 @@ def shorten_repr(value: object, limit: int = 80) -> str:
     try:
         if has_type(plain, (str, bytes)):
             text = repr(plain[: 2 * limit])
-        elif plain is None or type(plain) in _PLAIN_SCALARS:
+        elif plain is None or get_plain_type(plain) in _PLAIN_SCALARS:
             text = _short_repr.repr(plain)
         else:
             with enter_object_context():

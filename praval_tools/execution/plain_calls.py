@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
@@ -10,6 +10,7 @@ from praval_tools.access.records import Principal
 from praval_tools.names import (
     call_or_default,
     get_class_name,
+    get_plain_type,
     has_type,
     is_valid_tool_name,
     shorten_repr,
@@ -20,8 +21,6 @@ from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.values.builtin_iteration import iterate_without_overrides
-
-_PLAIN_TYPES: Final = frozenset({str, type(None)})
 
 
 class _ShownObject:
@@ -47,15 +46,9 @@ def to_plain_call(call: ToolCall) -> ToolCall:
     chain = call.on_behalf_of
     if (
         type(call) is ToolCall
-        and type(call.tool_call_id) in _PLAIN_TYPES
         and type(call.name) is str
-        and type(call.agent) in _PLAIN_TYPES
-        and type(call.run_id) in _PLAIN_TYPES
-        and type(call.parent_id) in _PLAIN_TYPES
-        and type(call.reason) in _PLAIN_TYPES
-        and type(call.engine) in _PLAIN_TYPES
         and type(chain) is tuple
-        and (not chain or _PLAIN_TYPES.issuperset(map(type, chain)))
+        and _are_texts((call.tool_call_id, call.agent, call.run_id, call.parent_id, call.reason, call.engine, *chain))
     ):
         return call
     values = {name: read(call) for name, read in _FIELD_READERS.items()}  # a class of its own may have properties
@@ -63,10 +56,15 @@ def to_plain_call(call: ToolCall) -> ToolCall:
     return make(**{name: _FIELD_CONVERTERS.get(name, _to_plain)(value) for name, value in values.items()})
 
 
+def _are_texts(values: Iterable[object]) -> bool:
+    """Tell whether all *values* are plain texts or None."""
+    return all(value is None or type(value) is str for value in values)
+
+
 def _to_plain(value: object) -> object:
     """Return a text or number as a plain one, and of anything else, such as a UUID, its text."""
     plain = to_plain_scalar(value)
-    if type(plain) in SCALAR_TYPES:
+    if get_plain_type(plain) in SCALAR_TYPES:
         return plain
     return call_or_default(partial(to_plain_text, plain), get_class_name(type(plain)))
 

@@ -17,7 +17,7 @@ from praval_tools.formats.response_fields import assign_call_ids
 from praval_tools.formats.schema_root import remove_boolean_properties
 from praval_tools.formats.strict import StrictCost, make_strict_schema
 from praval_tools.formats.strict_nulls import contains_null, drop_default_nulls
-from praval_tools.names import shorten_repr, to_plain_text, to_wire_name
+from praval_tools.names import has_type, shorten_repr, to_plain_text, to_wire_name
 from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.tools.call import ToolCall, ToolResult
@@ -230,7 +230,7 @@ def read_call_list(calls: object) -> list[ToolCall]:
             f"ToolLoop takes whole replies, and runs no calls of one that was cut.",
             "no-calls",
         )
-    return assign_call_ids(calls) if all(isinstance(call, ToolCall) for call in calls) else parse_tool_calls(calls)
+    return assign_call_ids(calls) if all(has_type(call, ToolCall) for call in calls) else parse_tool_calls(calls)
 
 
 def _extract_reason(call: ToolCall) -> ToolCall:

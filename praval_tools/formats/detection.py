@@ -7,6 +7,7 @@ from typing import Final
 
 from praval_tools.formats.format import Format
 from praval_tools.formats.response_fields import get_items, get_member, get_text
+from praval_tools.names import has_type
 from praval_tools.tools.call import ToolCall
 
 _MEMBERS: Final = {
@@ -44,7 +45,7 @@ def find_formats(response: object, forms: Iterable[Format]) -> list[Format]:
 
 
 def _has_shape(name: str, part: object) -> bool:
-    if isinstance(part, ToolCall):
+    if has_type(part, ToolCall):
         return False
     type_name = get_text(part, "type")
     if any(type_name == kind or (kind[-1] in "._" and type_name.startswith(kind)) for kind in _TYPES.get(name, ())):

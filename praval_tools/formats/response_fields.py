@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from praval_tools.schema.json_values import is_utf8_encodable, replace_surrogates
+from praval_tools.names import has_type, to_plain_text
+from praval_tools.schema.json_values import replace_surrogates
 from praval_tools.tools.call import ToolCall
 
 _MAX_CALLS: Final = 100_000
@@ -65,19 +66,23 @@ def assign_call_ids(calls: Iterable[ToolCall]) -> list[ToolCall]:
     Halves of surrogate pairs are replaced in them.
     """
     calls = list(islice(calls, _MAX_CALLS))
-    given_ids = {replace_surrogates(call.tool_call_id) for call in calls if isinstance(call.tool_call_id, str)}
+    ids = [_get_call_id(call) for call in calls]
+    given_ids = set(ids)
     used_ids: set[str] = set()
     identified: list[ToolCall] = []
-    for number, call in enumerate(calls, 1):
-        call_id = call.tool_call_id
-        if isinstance(call_id, str) and not is_utf8_encodable(call_id):
-            call_id = replace_surrogates(call_id)
-            call = msgspec.structs.replace(call, tool_call_id=call_id)
-        if not isinstance(call_id, str) or not call_id or call_id in used_ids:
-            call_id = f"{call_id if isinstance(call_id, str) and call_id else 'call'}_{number}"
+    for number, (call, call_id) in enumerate(zip(calls, ids, strict=True), 1):
+        if not call_id or call_id in used_ids:
+            call_id = f"{call_id or 'call'}_{number}"
             while call_id in given_ids or call_id in used_ids:
                 call_id += "_"
+        if call_id is not call.tool_call_id:
             call = msgspec.structs.replace(call, tool_call_id=call_id)
         used_ids.add(call_id)
         identified.append(call)
     return identified
+
+
+def _get_call_id(call: ToolCall) -> str:
+    """Return the id of a call as a plain text; empty where it has none."""
+    given: object = call.tool_call_id
+    return replace_surrogates(to_plain_text(given)) if has_type(given, str) else ""

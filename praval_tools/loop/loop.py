@@ -21,7 +21,7 @@ from praval_tools.loop.state_machine import STOP_REASONS, LoopOptions, LoopState
 from praval_tools.loop.tool_search import FoundTools, ToolSearch, list_found_tools, narrow_searches
 from praval_tools.loop.values import LoopEnded, LoopEvent, LoopResult, Model, ModelReply, ModelRequest
 from praval_tools.misuse import explain_misuse
-from praval_tools.names import get_name, shorten_repr
+from praval_tools.names import get_name, has_type, shorten_repr
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.export_cache import has_matching_tags, to_tag_set
 from praval_tools.registry.toolset import get_executor
@@ -343,7 +343,7 @@ class ToolLoop:
                 strict=self._strict is True,
                 think_augment=self._think_augment is True,
             )
-        if not all(isinstance(call, ToolCall) for call in answer.calls) or not isinstance(answer.text, str):
+        if not all(has_type(call, ToolCall) for call in answer.calls) or not isinstance(answer.text, str):
             raise ModelError(f"its text is not a text, or its calls are not ToolCalls: {shorten_repr(answer)}.")
         if answer.stop not in ("", *STOP_REASONS):
             known = ", ".join(STOP_REASONS)

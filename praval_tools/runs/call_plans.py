@@ -25,7 +25,7 @@ from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.redaction.redactor import RedactionPlan, Redactor
 from praval_tools.names import find_similar_names, has_type, to_plain_text
 from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
-from praval_tools.schema.json_values import SCALAR_TYPES
+from praval_tools.schema.json_values import are_scalars
 from praval_tools.schema.secret_marks import has_secret_schema
 from praval_tools.tools.argument_spellings import read_default_spellings, read_marked_defaults
 from praval_tools.tools.call import ToolCall
@@ -65,7 +65,7 @@ class CallPlan(msgspec.Struct, frozen=True, eq=False):
             return None
         if (exact := self._copy_exact_match(progress)) is not None:
             return exact
-        is_scalar = type(given) is dict and SCALAR_TYPES.issuperset(map(type, given.values()))
+        is_scalar = type(given) is dict and are_scalars(given.values())
         try:
             # other values may run code of their own
             with _NULL_CONTEXT if is_scalar else activate_tool_frame(tool.name):

@@ -147,6 +147,7 @@ def _emit_extra(
     yield "extra = {}"
     yield "try:"
     yield "    for key, value in arguments.items():"
+    yield "        if type(key) is not str: return MISS"  # a look-up would run its code
     yield "        if key not in KNOWN:"
     yield "            if key in TAKEN: return MISS"
     yield "            extra[ok_name(key)] = ok_extra(value)"

@@ -20,7 +20,14 @@ from praval_tools.schema.class_fields import (
     is_typed_dict,
 )
 from praval_tools.schema.docstrings import extract_description, extract_parameter_descriptions
-from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES, check_json, to_canonical_json
+from praval_tools.schema.json_values import (
+    MAX_DEPTH,
+    SCALAR_TYPES,
+    are_scalars,
+    check_json,
+    copy_members,
+    to_canonical_json,
+)
 from praval_tools.schema.model_schemas import describe_model, describe_result
 from praval_tools.schema.scalars import make_iterator_error, make_unencodable_error
 from praval_tools.schema.schema_tree import (
@@ -92,15 +99,16 @@ def _make_class_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHo
     def decode(value: object, _: object) -> Any:
         if type(value) is not dict:
             raise Mismatch("is not an object")
+        members = copy_members(value)
         for name in required:
-            if name not in value:
+            if name not in members:
                 raise Mismatch("is missing", name)
         name, decoded = "", {}
         try:
-            for name, item in value.items():
+            for name, item in members.items():
                 decoded[name] = fields[name](item, None)
         except KeyError:
-            raise Mismatch("is not a known key", str(name)) from None
+            raise Mismatch("is not a known key", name) from None
         except Mismatch as error:
             raise error.prepend_step(name) from None
         instance = _construct_instance(make, decoded)
@@ -400,7 +408,7 @@ def _make_model_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHo
     reader = ValueReader(keep_decimal=False, reads_made_fields=False) if encoders.reads_models else None
 
     def encode(value: object) -> Any:
-        if not isinstance(value, hint):
+        if are_scalars((value,)) or not isinstance(value, hint):  # the class may answer by code of its own
             raise make_unencodable_error(get_class_name(hint), value)
         if reader is not None:
             return reader.read(value)

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any, Final, TypeAlias
 
 from praval_tools.forks import first_use_property
+from praval_tools.names import get_plain_type
 from praval_tools.schema.hook_dispatch import HookDispatcher
 from praval_tools.schema.json_values import SCALAR_TYPES, check_json
 from praval_tools.schema.type_handler import DecodeHook, Mismatch
@@ -98,7 +99,7 @@ def remember_union_results(convert: ValueConverter) -> DecodeHook:
 
     def convert_or_recall(value: object, _: object = None) -> Any:
         results = _union_results.current
-        if results is None or type(value) in SCALAR_TYPES:
+        if results is None or get_plain_type(value) in SCALAR_TYPES:
             return convert(value)
         key = id(convert), id(value)
         if key not in results:

@@ -125,9 +125,9 @@ _NUMBER_HANDLERS: Final = {
 
 
 def _decode_boolean_key(value: object, _: object) -> bool:
-    if value not in ("true", "false"):
+    if type(value) is not str or value not in ("true", "false"):
         raise Mismatch("has a key that is not true or false")
-    return bool(value == "true")
+    return value == "true"
 
 
 def get_key_handler(hint: Hint) -> TypeHandler:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import Any, Final, NoReturn
 
-from praval_tools.names import get_class_name, has_type, shorten_repr, to_plain_scalar, to_plain_text
+from praval_tools.names import get_class_name, get_plain_type, has_type, shorten_repr, to_plain_scalar, to_plain_text
 from praval_tools.schema.type_handler import Mismatch, Unencodable
 from praval_tools.values.builtin_iteration import iterate_items_without_overrides, iterate_without_overrides
 
@@ -40,7 +40,7 @@ def shorten_value(value: object, limit: int = 80) -> str:
 
     What other objects say of themselves may be secret, such as a password of their own.
     """
-    return shorten_repr(value, limit) if type(value) in SCALAR_TYPES else get_class_name(type(value))
+    return shorten_repr(value, limit) if are_scalars((value,)) else get_class_name(type(value))
 
 
 def to_step(key: object) -> str:
@@ -114,7 +114,7 @@ def iter_json_problems(
     while stack:
         item, path = stack.pop()
         kind = type(item)
-        if kind in SCALAR_TYPES:
+        if type(kind) is type and kind in SCALAR_TYPES:  # a metaclass may hash and compare its classes
             if reason := find_scalar_problem(item):
                 yield path, reason, item
             continue
@@ -137,7 +137,7 @@ def iter_json_problems(
         for step, member in members:
             if is_object and (type(step) is not str or find_scalar_problem(step)):
                 yield path, f"has the key {shorten_value(step)}, which is not text", step
-            elif type(member) not in SCALAR_TYPES or find_scalar_problem(member):
+            elif get_plain_type(member) not in SCALAR_TYPES or find_scalar_problem(member):
                 stack.append((member, (*path, step)))
 
 
@@ -157,6 +157,20 @@ def is_json(value: object) -> bool:
     return next(iter_json_problems(value, MAX_DEPTH - 1), None) is None
 
 
+def copy_members(value: dict[Any, Any]) -> dict[str, Any]:
+    """
+    Return a copy of a plain dict whose keys are texts, of one moment: another thread may change the dict.
+
+    Raises:
+        Mismatch: A key is of another class, whose code a look-up would run.
+    """
+    members = list(value.items())
+    for name, _ in members:
+        if type(name) is not str:
+            raise Mismatch(f"has the key {shorten_value(name)}, which is not text")
+    return dict(members)
+
+
 # ── comparing and writing ────────────────────────────────────────────────────────────────────────
 
 
@@ -164,7 +178,10 @@ def make_equality_key(value: Any) -> Any:
     """
     Return a hashable key that two values share exactly if JSON Schema calls them equal.
 
-    So 1 and 1.0 share one; True and 1 do not.
+    So 1 and 1.0 share one; True and 1 do not. Nothing but plain scalars is hashed.
+
+    Raises:
+        Mismatch: It is not a JSON value.
     """
     kind = type(value)
     if kind is bool:
@@ -174,8 +191,8 @@ def make_equality_key(value: Any) -> Any:
     if kind is list:
         return (list, *map(make_equality_key, value))
     if kind is dict:
-        return (dict, frozenset((key, make_equality_key(item)) for key, item in value.items()))
-    if kind in SCALAR_TYPES:
+        return (dict, frozenset((key, make_equality_key(item)) for key, item in copy_members(value).items()))
+    if are_scalars((value,)):
         return value
     raise Mismatch(f"is not a JSON value but {get_class_name(kind)}")
 

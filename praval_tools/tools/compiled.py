@@ -141,11 +141,11 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
                 raise Mismatch("is missing", parameter.name)
         values: Arguments = {}
         for name, value in arguments.items():
-            decode = self._find_decode_hook(name)
-            if decode is None or name in self._reserved_names:
-                raise Mismatch("is not a known parameter", str(name))
             if type(name) is not str:
                 raise Mismatch("is not a text", to_step(name)).prepend_step(to_step(name))
+            decode = self._find_decode_hook(name)
+            if decode is None or name in self._reserved_names:
+                raise Mismatch("is not a known parameter", name)
             try:
                 values[name] = decode(value)
             except Mismatch as error:
@@ -291,7 +291,8 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
     def _encode_other_result(self, value: object, declared: Unencodable) -> object:
         try:  # another type than declared is fine as long as its JSON is what was declared
             plain = self._encoder.encode_value(value)
-            self._result_decode_hook(plain)
+            with activate_tool_frame("(result)"):  # the declared classes may run code, for a plain value, too
+                self._result_decode_hook(plain)
         except Mismatch:
             raise declared from None
         return plain

@@ -9,7 +9,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from praval_tools.errors import ToolDefinitionError, ToolUsageError
-from praval_tools.names import normalize_name, suggest_names
+from praval_tools.names import check_name_part, normalize_name, suggest_names
 from praval_tools.tools.implementation import ToolDefinition
 from praval_tools.tools.source import Source
 from praval_tools.tools.tool import AnyTool, Tool
@@ -35,7 +35,7 @@ def make_tools_from_object(
         raise ToolUsageError(f"{cls.__name__} has no public method {name!r}.{suggest_names(name, methods)}")
     names = [name for name in methods if (name in include or not include) and name not in exclude]
     owner = _instantiate_if_needed(source, [methods[name] for name in names])
-    prefix = normalize_name(cls.__name__) if namespace is True else namespace or None
+    prefix = normalize_name(cls.__name__) if namespace is True else check_name_part(namespace)
     tools: list[AnyTool] = []
     problems: list[str] = []
     for name in names:

@@ -12,7 +12,7 @@ import msgspec
 from praval_tools.errors import Problem, ToolArgumentsError, ToolDefinitionError
 from praval_tools.forks import FIRST_USE_LOCK
 from praval_tools.misuse import ExplainedStructType
-from praval_tools.names import get_class_name
+from praval_tools.names import get_class_name, get_plain_type
 from praval_tools.schema.coercion import Repair
 from praval_tools.schema.json_input import (
     MAX_BYTES,
@@ -22,7 +22,7 @@ from praval_tools.schema.json_input import (
     parse_arguments,
     preview_json,
 )
-from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES, to_canonical_json
+from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES, are_scalars, to_canonical_json
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.secret_marks import contains_secret_mark
 from praval_tools.schema.signature import Signature, read_signature
@@ -287,7 +287,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
     def copy_exact_match(self, raw: Arguments) -> Arguments | None:
         """Return a copy of arguments that are a strict match as they stand, else None."""
         copied: Arguments = raw.copy()
-        if not SCALAR_TYPES.issuperset(map(type, copied.values())):
+        if not are_scalars(copied.values()):
             if self.bind_exact_match(raw) is MISS:
                 return None
             copied = copy_json(raw)
@@ -358,7 +358,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
 
     def encode_keywords(self, values: Mapping[str, object]) -> Arguments:
         """Return arguments of the function's own Python types as JSON; what is JSON already stays."""
-        if SCALAR_TYPES.issuperset(map(type, values.values())) or not self.is_compilable:
+        if are_scalars(values.values()) or not self.is_compilable:
             return dict(values)
         return {name: self.compiled.try_encode_argument(name, value) for name, value in values.items()}
 
@@ -373,7 +373,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
             return False
         for parameter in self.signature.parameters:
             value = given.get(parameter.name, MISS)
-            if type(value) not in SCALAR_TYPES or values[parameter.name] is not value:
+            if get_plain_type(value) not in SCALAR_TYPES or values[parameter.name] is not value:
                 return False
         return True
 

@@ -338,6 +338,9 @@ def _check_required_text(value: object) -> str | None:
 def _check_mapping(value: object) -> str | None:
     if value is not None and not has_type(value, Mapping):
         return f"{shorten_repr(value)} is not a mapping"
+    for name in () if value is None else value:  # a look-up would run the code of an object
+        if type(name) is not str:
+            return f"the name {shorten_repr(name)} is not a text"
     return None if _has_only_encodable_text(value) else f"{shorten_repr(value)} {_SURROGATE_PROBLEM}"
 
 

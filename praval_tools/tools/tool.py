@@ -19,7 +19,7 @@ from praval_tools.errors import (
 )
 from praval_tools.lazy_import import load
 from praval_tools.misuse import explain_misuse_and_take_plain_arguments
-from praval_tools.names import check_tool_name
+from praval_tools.names import check_name_part, check_tool_name
 from praval_tools.schema.docstrings import find_docstring
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.signature import Signature
@@ -58,6 +58,7 @@ class Tool(Generic[P, R]):
 
     Raises:
         ToolDefinitionError: With every problem of the definition.
+        InvalidNameError: The namespace or the name after it is not a text.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Tool(Generic[P, R]):
         function = functions[0] if functions else None
         if any(other is not function for other in functions):
             raise ToolUsageError("callable=, func= and fn= are names of one thing; pass one of them.")
+        namespace, method_name = check_name_part(namespace), check_name_part(method_name)
         if namespace and not name.startswith((f"{namespace}-", f"{namespace}.")):
             name = f"{namespace}-{method_name or name}"
         if namespace and method_name is None:
@@ -132,8 +134,10 @@ class Tool(Generic[P, R]):
 
         Raises:
             ToolDefinitionError: With every problem of the function.
+            InvalidNameError: The namespace or the name after it is not a text.
         """
         function = function if function is not None else func
+        namespace, method_name = check_name_part(namespace), check_name_part(method_name)
         base = method_name if namespace and method_name is not None else name
         base = find_function_name(function) if base is None else base
         if base != "<lambda>":

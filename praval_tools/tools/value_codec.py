@@ -18,7 +18,7 @@ from uuid import UUID
 
 import msgspec
 
-from praval_tools.names import get_class_name, get_qualified_name
+from praval_tools.names import get_class_name, get_plain_type, get_qualified_name
 from praval_tools.schema.encode import encode
 from praval_tools.schema.json_values import INT_LIMIT, LOWER_INT_LIMIT, sort_json_items, to_canonical_json
 from praval_tools.tools.frames import activate_tool_frame
@@ -69,7 +69,7 @@ def is_plain_json(value: PythonValue) -> bool:
             elif kind is float:  # here, since a call for each number costs more than all the rest
                 if not isfinite(member):
                     return False
-            elif kind not in _PLAIN_TYPES and not _is_plain_scalar(member, kind):
+            elif (type(kind) is not type or kind not in _PLAIN_TYPES) and not _is_plain_scalar(member, kind):
                 return False
     return True
 
@@ -79,11 +79,11 @@ def _is_plain_scalar(value: PythonValue, kind: type) -> bool:
         return isfinite(value)
     if kind is int:
         return bool(LOWER_INT_LIMIT < value < INT_LIMIT)
-    return kind in _PLAIN_TYPES
+    return type(kind) is type and kind in _PLAIN_TYPES  # a metaclass may hash and compare its classes
 
 
 def _has_plain_keys(value: dict[PythonValue, PythonValue]) -> bool:
-    if not _KEY_TYPES.issuperset(map(type, value)):
+    if not _KEY_TYPES.issuperset(map(get_plain_type, value)):
         return False
     return len(value) != 1 or not str(next(iter(value))).startswith(TAG_PREFIX)
 
@@ -104,7 +104,7 @@ class _Packer:
         self._value_count = 0
 
     def pack(self, value: PythonValue, level: int) -> PythonValue:
-        kind = type(value)
+        kind, known_type = type(value), get_plain_type(value)
         self._value_count += 1
         if level > MAX_DEPTH or self._value_count > MAX_VALUES:
             text = f"<{get_class_name(kind)} left out: too deep or too much>"  # its repr may have no end
@@ -113,16 +113,16 @@ class _Packer:
             return self._pack_items(value, level)
         if kind is dict:
             return self._pack_dict(value, level)
-        if kind in _PACKERS and getattr(value, "tzinfo", None) is None:
-            return _PACKERS[kind](value)
+        if known_type in _PACKERS and getattr(value, "tzinfo", None) is None:
+            return _PACKERS[known_type](value)
         if kind is tuple:
             return _tag_value("tuple", self._pack_items(value, level))
         if kind is set or kind is frozenset:
             return _tag_value(kind.__name__, sort_json_items([self._pack_key(item, level + 1) for item in value]))
         with activate_tool_frame("(value)"):  # what a tool returned, or is called with, may run code of its own
             try:
-                if kind in _PACKERS:
-                    return _PACKERS[kind](value)
+                if known_type in _PACKERS:
+                    return _PACKERS[known_type](value)
                 if isinstance(value, Mapping):
                     return self._pack_dict(dict(value), level)
                 encoded = encode(value)

@@ -13,8 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from provider_replies import BOTH, CHAT, GEMINI, MESSAGE, NAMES, REPLIES, RESPONSE, TIME, WEATHER, as_object, read_calls
 
-from praval_tools import Outcome, ToolCall, ToolRegistry
+from praval_tools import Outcome, ToolCall, ToolRegistry, ToolUsageError
 from praval_tools.formats import parse_tool_calls, result_message
+
+
+class _Pretender:
+    """An object that says it is of another class."""
+
+    def __init__(self, kind: type) -> None:
+        self._kind = kind
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        return self._kind
 
 
 class TestCalls:
@@ -109,6 +120,16 @@ class TestCalls:
 
         assert ["call_1", "x", "x_3", "call_4_", "call_4"] == [one.tool_call_id for one in once]
         assert once == again
+
+    def test_an_object_that_says_it_is_a_call(self) -> None:
+        """Broken promise: it, or an object that says it is the text of an id, raised an `AttributeError`."""
+        with ToolRegistry() as registry:
+            for calls in ([_Pretender(ToolCall)], [ToolCall("1", "weather", {}), _Pretender(ToolCall)]):
+                with pytest.raises(ToolUsageError, match="none of the formats"):
+                    registry.execute_tool_calls(calls, "ann")
+            texts = registry.execute_tool_calls([ToolCall(_Pretender(str), "weather", {})], "ann")  # type: ignore[arg-type]
+
+        assert ["call_1"] == list(texts)
 
     def test_unknown_names_stay_as_they_are(self) -> None:
         """The call says what the model said, and its result that there is no such tool."""

@@ -13,6 +13,7 @@ from typing import Annotated, Any, NamedTuple, cast
 
 import pytest
 from agent_code import run_as
+from watchers import actors
 
 from praval_tools import (
     Agent,
@@ -24,6 +25,7 @@ from praval_tools import (
     ToolAccessError,
     ToolCall,
     ToolCollection,
+    ToolError,
     ToolInDoubtError,
     ToolRegistry,
 )
@@ -32,6 +34,7 @@ from praval_tools.execution import pipeline
 from praval_tools.execution.fast_function_cache import FastFunctionCache
 from praval_tools.journal.journal import Journal
 from praval_tools.runs.call_plans import CallPlans
+from praval_tools.tools.frames import get_current_actor
 
 
 class Name:
@@ -354,3 +357,41 @@ def test_objects_that_raise_end_no_program(registry: ToolRegistry, field: str, e
     call = ToolCall(**{"name": "note", "arguments": {}, "agent": "bank", field: value})
     results = registry.execute_batch([ToolCall("1", "note", {}, "ann"), call])
     assert [True, False] == [result.success for result in results]
+
+
+class Hashed(type):
+    """The class of a class that notes who runs when that is looked up, and is equal to every other."""
+
+    def __hash__(cls) -> int:
+        actors.append(get_current_actor())
+        return hash(int)
+
+    def __eq__(cls, other: object) -> bool:
+        actors.append(get_current_actor())
+        return True
+
+
+CALL_FIELDS = ("tool_call_id", "name", "arguments", "agent", "run_id", "parent_id", "reason", "engine", "on_behalf_of")
+
+
+@pytest.mark.parametrize("journal", [None, "memory"])
+@pytest.mark.parametrize("field", CALL_FIELDS)
+def test_classes_of_what_is_in_calls(field: str, journal: str | None) -> None:
+    """Broken promise: the class of an object in a call hashed and compared itself as the operator."""
+    value = Hashed("Value", (), {"__hash__": lambda self: 1})()
+    fields = {"tool_call_id": "1", "name": "pay", "arguments": {}, "agent": "ann"}
+    call = ToolCall(**{**fields, field: (value,) if field == "on_behalf_of" else value})
+    with ToolRegistry(journal=journal) as registry:
+        registry.tool("pay", shared=True, description="Pay.")(lambda x=1: x)
+        actors.clear()
+        for work in (
+            lambda: registry.execute(call),
+            lambda: registry.execute_batch([call]),
+            lambda: registry.execute_tool_calls([call], "ann"),
+            lambda: registry.agent("ann").execute(call),
+            lambda: registry.explain(value, value, value),
+            lambda: registry.grant("pay", value, where={"x": value}),
+        ):
+            with suppress(ToolError):
+                work()
+    assert "operator" not in actors

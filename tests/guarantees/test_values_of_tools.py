@@ -1,6 +1,6 @@
 """What a tool raises or returns brings code of its own; nothing of it ever runs as the operator."""
 
-# Tests of: tools/argument_copies
+# Tests of: tools/argument_copies, tools/compiled
 
 from __future__ import annotations
 
@@ -289,3 +289,50 @@ def test_a_value_that_comes_late() -> None:
         released.set()
         registry.drain(timeout=10)
     assert ["mal"] == actors
+
+
+class Checked(type(pydantic.BaseModel)):  # type: ignore[misc]  # its own type has no public name
+    """The class of a model that looks who runs when it is asked for its values."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        actors.append(get_current_actor())
+        return bool(super().__instancecheck__(value))
+
+
+class Report(pydantic.BaseModel, metaclass=Checked):
+    """A model that looks who runs when it is described and when it reads a value."""
+
+    x: int = 1
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def look(cls, value: object) -> object:
+        """Look who runs."""
+        actors.append(get_current_actor())
+        return value
+
+    @classmethod
+    def model_json_schema(cls, *args: Any, **keywords: Any) -> dict[str, Any]:
+        """Look who runs, and return the schema."""
+        actors.append(get_current_actor())
+        return super().model_json_schema(*args, **keywords)
+
+
+@pytest.mark.parametrize("journal", [None, "memory"])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("hint", [Report, list[Report], dict[str, Report], Report | Data, Report | None], ids=str)
+@pytest.mark.parametrize("value", [None, 1, "x", {"x": 1}, [None]], ids=str)
+def test_values_of_another_type_than_declared(value: Any, hint: Any, way: str, journal: str | None) -> None:
+    """Broken promise: the declared class checked a plain value as the operator, when that was written."""
+    with ToolRegistry(journal=journal) as registry:
+
+        def give() -> Any:
+            """Give."""
+            return value
+
+        give.__annotations__["return"] = hint
+        registry.tool("give", shared=True)(give)
+        actors.clear()
+        with suppress(ToolError):
+            use(registry, way, "give")
+    assert "operator" not in actors

@@ -10,7 +10,7 @@ from enum import Enum, StrEnum
 from typing import Annotated, Any, Literal
 
 import pytest
-from watchers import Odd, actors
+from watchers import Odd, actors, make_watcher
 
 from praval_tools import Outcome, Tool, ToolCall, ToolDefinitionError, ToolMetadata, ToolRegistry
 from praval_tools.tools.frames import get_current_actor
@@ -143,3 +143,37 @@ def test_objects_in_extra(make: Callable[[object], object]) -> None:
     tool.with_metadata(title="Get").metadata.to_dict()
 
     assert {"tool:(metadata)"} == set(actors)
+
+
+USES: dict[str, Callable[[ToolRegistry], object]] = {
+    "share": lambda registry: registry.share_tool("get"),
+    "configure": lambda registry: registry.configure("get", category="x"),
+    "transfer": lambda registry: registry.transfer_ownership("get", "bank"),
+    "info": lambda registry: registry.get_tool_info("get"),
+    "replace": lambda registry: registry.list_all_tools()[0].metadata.replace(title="Get").to_dict(),
+}
+
+
+@pytest.mark.parametrize("field", ["parameters", "extra"])
+class TestKeys:
+    def test_an_object_is_refused(self, field: str) -> None:
+        """Broken promise: an object was a name there, which code of others hashed and compared as they looked it up."""
+        for key in (Odd("x"), 1, ("x",), None):
+            with pytest.raises(ToolDefinitionError, match=f"{field}: .* is not a text"):
+                Tool.from_function(get, **{field: {key: {"type": "int"}}})
+
+    def test_a_text_of_a_class_of_its_own_becomes_plain(self, field: str) -> None:
+        """It is looked up without code of its class."""
+        metadata = ToolMetadata(**{field: {make_watcher(str)("x"): {"type": "int"}}})  # type: ignore[arg-type]
+        actors.clear()
+        assert {"type": "int"} == getattr(metadata, field)["x"]
+        assert [] == actors
+
+    @pytest.mark.parametrize("use", USES)
+    def test_an_object_further_inside_has_no_rights(self, field: str, use: str) -> None:
+        """Whoever changes or reads the tool, its code runs without theirs."""
+        registry = ToolRegistry()
+        registry.register_tool(Tool.from_function(get, **{field: {"x": {Copied(): 1}}}))
+        actors.clear()
+        USES[use](registry)
+        assert {"tool:(metadata)"} >= set(actors)

@@ -9,14 +9,16 @@ import functools
 import inspect
 import warnings
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from tool_cases import Counter, Opaque, add, no_hint, opaque, ran, refusal, wrapped
 from type_strategies import ask, given_tool
+from watchers import Odd, actors, make_watcher
 
 from praval_tools import (
     AsyncTool,
+    InvalidNameError,
     Outcome,
     Tool,
     ToolArgumentsError,
@@ -393,3 +395,40 @@ def test_no_public_name_ends_with_an_underscore() -> None:
     names = {name for kind in (Tool, AsyncTool) for name in dir(kind)} | set(dir(Tool.from_function(add)))
 
     assert [] == [name for name in sorted(names) if name.endswith("_") and not name.startswith("_")]
+
+
+PARTS: Final[dict[str, Callable[[ToolRegistry, Any], object]]] = {
+    "decorator": lambda registry, part: registry.tool("delta", namespace=part)(add),
+    "decorator's method": lambda registry, part: registry.tool("delta", namespace="space", method_name=part)(add),
+    "method alone": lambda registry, part: registry.tool("delta", method_name=part)(add),
+    "function": lambda registry, part: registry.register_tool(Tool.from_function(add, "delta", namespace=part)),
+    "tool": lambda registry, part: registry.register_tool(Tool("delta", callable=add, namespace=part)),
+    "tool's method": lambda registry, part: registry.register_tool(
+        Tool("delta", callable=add, namespace="space", method_name=part)
+    ),
+    "object": lambda registry, part: registry.register_object(Counter(0), part),
+}
+"""What declares a tool with a value as namespace, or as the name after it."""
+
+
+@pytest.mark.parametrize("way", PARTS)
+class TestPartsOfNames:
+    def test_an_object_is_refused(self, way: str) -> None:
+        """Broken promise: it became a key of the state, and its code ran as the operator who asked for statistics."""
+        registry = ToolRegistry()
+        actors.clear()
+        for part in (Odd("space"), 5, ("space",), b"space"):
+            with pytest.raises(InvalidNameError, match="is not a valid tool name"):
+                PARTS[way](registry, part)
+        assert 0 == len(registry)
+        assert "operator" not in actors
+
+    def test_a_text_of_a_class_of_its_own_becomes_plain(self, way: str) -> None:
+        """So that it runs no code where the tool is counted, shown or switched off."""
+        registry = ToolRegistry()
+        PARTS[way](registry, make_watcher(str)("space"))
+        actors.clear()
+        tool = registry.list_all_tools()[0]
+        registry.get_registry_stats(), repr(registry.state), registry.disable(category="general"), tool.qualified_name
+        assert [] == actors
+        assert {type(part) for part in (tool.namespace, tool.method_name) if part is not None} == {str}
