@@ -3,6 +3,7 @@ Compares arguments that an approver wrote with what the tool gets of them.
 
 An approver is shown fields that classes make themselves, too, beside those that a constructor takes. Nobody can write
 them: those that are as they were shown are left out, and any other makes the call invalid, or is found to be ignored.
+So are defaults of a function with a supplied schema, which may not take them, or takes them as JSON.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.schema.spellings import have_same_reading
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.schema.value_reader import ObjectMembers, SetItems, ValueReader, ValueText
-from praval_tools.tools.compiled import Arguments
+from praval_tools.tools.compiled import Arguments, SuppliedSchema
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.implementation import BoundArguments, ToolImplementation
 
@@ -44,11 +45,11 @@ class _LeftOutField(NamedTuple):
     is_alone: bool
 
 
-def leave_made_fields_out(
+def leave_filled_in_out(
     implementation: ToolImplementation, edited: Arguments, asked: BoundArguments, bind: _Binder
 ) -> tuple[Arguments, BoundArguments | None]:
     """
-    Return edited arguments without the made fields that are as they were shown, if classes make these again.
+    Return edited arguments without what is filled in again as it was shown: made fields, and a function's defaults.
 
     Where the approver changed nothing else of an object, its made fields have to be what was shown, too.
 
@@ -61,6 +62,8 @@ def leave_made_fields_out(
     Returns:
         The arguments, and what the tool gets of them; *edited* and None where they are to be taken as they are.
     """
+    if isinstance(implementation.compiled, SuppliedSchema):
+        return _leave_defaults_out(implementation.compiled, edited, asked), None
     if not implementation.runs_user_code:
         return edited, None
     try:
@@ -72,6 +75,17 @@ def leave_made_fields_out(
     except (ToolArgumentsError, Unencodable):  # another class may take such a field; else binding *edited* reports it
         pass
     return edited, None
+
+
+def _leave_defaults_out(schema: SuppliedSchema, edited: Arguments, asked: BoundArguments) -> Arguments:
+    """Return edited arguments without those defaults of the function that an approver left as they were shown."""
+    names = schema.function_defaults.keys() & edited.keys() - asked.arguments.keys()
+    shown = schema.read_arguments({name: asked.values[name] for name in names})
+    return {
+        name: value
+        for name, value in edited.items()
+        if name not in names or not _are_written_alike(value, shown[name])
+    }
 
 
 def find_edit_problem(
@@ -103,10 +117,10 @@ def find_edit_problem(
 
 
 def _read_received(implementation: ToolImplementation, bound: BoundArguments) -> Arguments:
-    """Return what the tool gets as JSON, with objects and times that are not taken for dicts and texts."""
+    """Return what the tool gets of what was given, with objects and times that are not taken for dicts and texts."""
     reader = ValueReader(marks_types=True)
     with activate_tool_frame(implementation.name):  # members of enums are found by code of their classes
-        return {name: reader.read(value) for name, value in bound.values.items()}
+        return {name: reader.read(bound.values[name]) for name in bound.arguments}
 
 
 def _iter_changed_places(written: object, received: object, place: _Place) -> Iterator[_Place]:

@@ -30,7 +30,7 @@ from praval_tools.execution.approvals import describe_approved_tool, write_exact
 from praval_tools.execution.call_progress import CallPipeline, CallProgress, remote_marked_values
 from praval_tools.execution.context import CALL, SCOPE, Frame, FrameScope, activate_frame, make_frame
 from praval_tools.execution.deps import get_deps
-from praval_tools.execution.edited_arguments import find_edit_problem, leave_made_fields_out
+from praval_tools.execution.edited_arguments import find_edit_problem, leave_filled_in_out
 from praval_tools.execution.effects import CallEffect, RequestApproval, RunTool, Sleep
 from praval_tools.execution.policies import ask_policies, render_for_review
 from praval_tools.execution.results import build_not_run_result, build_refused_result
@@ -280,7 +280,7 @@ def _request_approval(
             else:
                 approved, approved_text = copy_json(answer.arguments), None
                 bind = partial(bind_arguments, runtime, tool)
-                approved, bound = leave_made_fields_out(tool.implementation, approved, run.bound_arguments, bind)
+                approved, bound = leave_filled_in_out(tool.implementation, approved, run.bound_arguments, bind)
         progress.approval, progress.approved_text = (describe_approved_tool(tool), approved), approved_text
         if bound is not None:
             progress.judged_arguments = tool.implementation, approved, bound

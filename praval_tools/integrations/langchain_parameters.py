@@ -20,6 +20,7 @@ from praval_tools.errors import ToolDefinitionError
 from praval_tools.formats.format import WireObject
 from praval_tools.names import describe_error
 from praval_tools.schema.class_fields import call_container_factory
+from praval_tools.schema.function_defaults import is_taken
 from praval_tools.schema.model_marks import read_model_marks
 from praval_tools.schema.schema_tree import close_object_schemas, iter_schemas
 from praval_tools.schema.secret_marks import contains_secret_mark, list_field_names
@@ -130,6 +131,8 @@ def _read_parameters(tool: BaseTool, function: Callable[..., object], hints: Map
         if field.makes_default
     ]
     own_defaults = _read_own_defaults(tool, function, hints, shown, unpassed)
+    if own_defaults and _is_wrapped(function):
+        tool = _bind_defaults(tool, own_defaults)
     filled_in = {name: field.default for name, field in fields.items() if name not in _NEVER_FILLED_IN}
     defaults = {**own_defaults, **filled_in}
     secret = _list_secret(tool, function, hints, fields, shown)
@@ -284,10 +287,33 @@ def _read_own_defaults(
         item.name: item.default
         for item in parameters
         if item.default is not item.empty
+        and is_taken(function, item.name)
         and not _is_passed_by_langchain(item, hints)
         and (item.name not in unpassed or item.default is not None)  # LangChain leaves it to the function
         and (item.name in shown or item.name not in bound)
     }
+
+
+def _is_wrapped(function: Callable[..., object]) -> bool:
+    """Tell whether what runs may have other defaults than what was read of it."""
+    function, _ = _unwrap_partials(function)
+    called = (function,) if inspect.isroutine(function) else (function, inspect.getattr_static(function, "__call__"))
+    return any(hasattr(item, name) for item in called for name in ("__wrapped__", "__signature__"))
+
+
+def _bind_defaults(tool: BaseTool, defaults: Mapping[str, object]) -> BaseTool:
+    """
+    Return a copy of a tool whose function is passed these defaults where nothing is given.
+
+    Raises:
+        ToolDefinitionError: It calls a method of its class, which nothing can be passed to.
+    """
+    if not isinstance(tool, StructuredTool | SingleInputTool):
+        names = ", ".join(map(repr, defaults))
+        reason = f"its method is wrapped, and the wrapper may have another default of {names}, so nobody can judge it"
+        raise ToolDefinitionError(tool.name, [f"{reason}: call what wraps it in the method"])
+    name = "func" if tool.coroutine is None else "coroutine"
+    return tool.model_copy(update={name: partial(getattr(tool, name), **defaults)})
 
 
 def _is_passed_by_langchain(parameter: inspect.Parameter, hints: Mapping[str, Hint]) -> bool:

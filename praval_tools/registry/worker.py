@@ -37,6 +37,7 @@ from praval_tools.execution.engines.messages import (
     WriteLog,
 )
 from praval_tools.execution.engines.processes import ProcessEngine
+from praval_tools.execution.engines.sent_values import join_values
 from praval_tools.execution.runtime import Runtime
 from praval_tools.execution.trace_context import activate_trace_context
 from praval_tools.forks import handle_forks
@@ -204,10 +205,11 @@ def bind_arguments(call: DescribedCall, implementation: ToolImplementation, argu
     Return the keywords of a function for the arguments that were judged.
 
     Raises:
-        ToolError: The classes of its parameters make other values of them here than those that were judged.
+        ToolError: The classes of its parameters make other values of them here than those that were judged, or a
+            default is another.
     """
     if not call.function.fingerprint:
-        return dict(arguments)
+        return join_values(arguments, unpack_value(call.shown), implementation.function, implementation.signature)
     if call.shown is None:
         return dict(implementation.bind_coerced(arguments, ()).values)
     shown = unpack_value(call.shown)

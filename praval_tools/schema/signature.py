@@ -38,6 +38,9 @@ from praval_tools.schema.type_lookup import PLAIN_HINTS, find_hint_problems, is_
 ParameterKind = Literal["normal", "extra", "context"]
 
 _BUILTINS: Final = vars(builtins)
+MAX_WRAPPERS: Final = 64
+"""How many wrappers around a function are looked through; one that wraps itself has no end."""
+
 _VAR_POSITIONAL: Final = inspect.CO_VARARGS
 _VAR_KEYWORD: Final = inspect.CO_VARKEYWORDS
 _ASYNC_FLAGS: Final = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
@@ -311,7 +314,7 @@ def _unwrap_callable(function: object) -> _UnwrappedCallable | str:
     """
     bound_count = 0
     bound_keywords: Mapping[str, Any] = {}
-    for _ in range(64):
+    for _ in range(MAX_WRAPPERS):
         if type(function) is types.FunctionType:
             wrapped = getattr(function, "__wrapped__", None)
             if wrapped is None:

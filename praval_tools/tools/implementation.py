@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -26,11 +25,10 @@ from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES, are_scalars
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.secret_marks import contains_secret_mark
 from praval_tools.schema.signature import Signature, read_signature
-from praval_tools.schema.type_handler import Mismatch, Unencodable
-from praval_tools.schema.type_hints import NOTHING, Hint
+from praval_tools.schema.type_handler import Mismatch
+from praval_tools.schema.type_hints import Hint
 from praval_tools.schema.type_lookup import has_only_builtin_types
 from praval_tools.schema.validator import Validator
-from praval_tools.schema.value_reader import ValueReader
 from praval_tools.tools.compiled import Arguments, CompiledSignature, SuppliedSchema
 from praval_tools.tools.context import ToolContext, find_deps_hint
 from praval_tools.tools.frames import activate_tool_frame
@@ -170,8 +168,9 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
         return CompiledSignature(signature, self.function, self.docstring or "")
 
     def _build_supplied(self, schema: JsonSchema) -> SuppliedSchema:
-        marked_names = self.list_marked_names()
-        return SuppliedSchema(schema, lambda: self.signature, self.supplied_result_schema, marked_names)
+        return SuppliedSchema(
+            schema, lambda: (self.function, self.signature), self.supplied_result_schema, self.list_marked_names()
+        )
 
     def list_marked_names(self) -> frozenset[str]:
         """Return the parameters that the function marks as secret."""
@@ -323,12 +322,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
         """
         if self._is_shown_as_given(bound.arguments, bound.values):
             return bound.arguments
-        if self.supplied_schema is not None:
-            return {**self._read_function_defaults(), **bound.values}
-        values = dict(bound.values)
-        for parameter in self.signature.parameters:
-            if parameter.kind == "normal" and parameter.default is not NOTHING:
-                values.setdefault(parameter.name, parameter.default)
+        values = bound.values
         if names is not None:
             values = {name: value for name, value in values.items() if name in names}
         return self.compiled.read_arguments(values, with_made_fields=with_made_fields)
@@ -346,15 +340,6 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
         """
         filled = self.render_for_review(bound, names, with_made_fields=False)  # no schema has the others
         return (_select_given(bound.arguments, filled) if self.runs_user_code else bound.arguments), filled
-
-    def _read_function_defaults(self) -> Arguments:
-        """Return, for a supplied schema, what the function itself fills in, as far as it has a JSON form."""
-        defaults: Arguments = {}
-        for parameter in self.signature.parameters:
-            if parameter.kind == "normal" and parameter.default is not NOTHING:
-                with suppress(Unencodable), activate_tool_frame(self.name):
-                    defaults[parameter.name] = ValueReader().read(parameter.default)
-        return defaults
 
     def encode_keywords(self, values: Mapping[str, object]) -> Arguments:
         """Return arguments of the function's own Python types as JSON; what is JSON already stays."""

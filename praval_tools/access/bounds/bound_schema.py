@@ -9,6 +9,7 @@ it required; inside `not`, keywords mean what the standard says. Only keywords f
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from typing import Any, Final
 
 from praval_tools.access.bounds.satisfiability import (
@@ -40,6 +41,9 @@ _KNOWN_FORMATS: Final = (
     "date", "date-time", "time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6", "uri",
     "uri-reference", "iri", "iri-reference", "uri-template", "uuid", "json-pointer", "relative-json-pointer", "regex",
 )  # fmt: skip
+ARGUMENTS_LABEL: Final = "the arguments"
+"""What all arguments are called as one value."""
+_PYTHON_TYPES: Final = {"string": str, "array": list, "object": dict}
 _DECIMAL_SCHEMA: Final = {"anyOf": [DECIMAL_TEXT_SCHEMA, {"type": "number"}]}
 
 
@@ -115,7 +119,7 @@ def _iter_keyword_problems(bound: object, known: SchemaPart, place: str) -> Iter
         yield f"{place}: {shorten_repr(bound)} is not a JSON Schema; for {values} write {shorten_repr(replacement)}"
         return
     types = get_possible_types(known)
-    if known == _DECIMAL_SCHEMA and (text := _list_text_constraints(bound)):
+    if text := _list_text_constraints(bound, known, place):
         yield f"{place}: {', '.join(text)} applies to text; a Decimal is compared as a number: write 5000, not '5000'"
     for keyword, value in bound.items():
         if problem := _find_keyword_problem(keyword, value, types):
@@ -123,13 +127,46 @@ def _iter_keyword_problems(bound: object, known: SchemaPart, place: str) -> Iter
     yield from _iter_nested_problems(bound, known, place)
 
 
-def _list_text_constraints(bound: JsonSchema) -> list[str]:
-    """Return what in a bound applies to text."""
-    names = [repr(key) for key in bound if _TYPES_BY_KEYWORD.get(key) == "string"]
+def _list_text_constraints(bound: JsonSchema, known: SchemaPart, place: str) -> list[str]:
+    """Return what in a bound applies to text, where a value is a Decimal."""
     values = [*list_or_empty(bound.get("enum")), bound.get("const")]
-    names += [shorten_repr(value) for value in values if isinstance(value, str)]
+    if place == ARGUMENTS_LABEL:  # its own values are compared with what was given, which may be text
+        values = []
+    texts = [shorten_repr(text) for value in values for text in _iter_decimal_texts(value, known)]
+    if known != _DECIMAL_SCHEMA:
+        return texts
+    names = [repr(key) for key in bound if _TYPES_BY_KEYWORD.get(key) == "string"]
     is_text = "string" in (bound.get("type"), *list_or_empty(bound.get("type")))
-    return [*names, *(["the type 'string'"] if is_text else [])]
+    return [*names, *texts, *(["the type 'string'"] if is_text else [])]
+
+
+def _iter_decimal_texts(value: object, known: SchemaPart) -> Iterator[str]:
+    """Yield each text in *value* that stands where a Decimal does, and nothing else that may be text."""
+    kind = next((name for name, types in _PYTHON_TYPES.items() if isinstance(value, types)), "")
+    all_branches = list(_iter_branches(known))
+    branches = [branch for branch in all_branches if kind in get_possible_types(branch)]
+    if len(branches) != 1 or not isinstance(known := branches[0], dict):
+        return
+    if isinstance(value, str):
+        if known == DECIMAL_TEXT_SCHEMA and any(get_possible_types(branch) == {"number"} for branch in all_branches):
+            yield value
+    elif isinstance(value, list):
+        first = list_or_empty(known.get("prefixItems"))
+        for item, part in zip_longest(value, first[: len(value)], fillvalue=known.get("items", True)):
+            yield from _iter_decimal_texts(item, part)
+    elif isinstance(value, dict):
+        properties, other = known.get("properties"), known.get("additionalProperties", True)
+        for name, item in value.items():
+            yield from _iter_decimal_texts(item, properties.get(name, other) if isinstance(properties, dict) else other)
+
+
+def _iter_branches(known: SchemaPart) -> Iterator[SchemaPart]:
+    branches = known.get("anyOf") if isinstance(known, dict) else None
+    if not isinstance(branches, list):
+        yield known
+    else:
+        for branch in branches:
+            yield from _iter_branches(branch)
 
 
 def _find_keyword_problem(keyword: str, value: object, types: frozenset[str]) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from attrs import field, frozen
 
 from praval_tools.access.bounds.bound_schema import (
+    ARGUMENTS_LABEL,
     BRANCH_KEYWORDS,
     describe_unknown_property,
     is_restrictive,
@@ -34,7 +35,6 @@ from praval_tools.schema.validator import compile_schema, describe_reason, iter_
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
 
-_ARGUMENTS_LABEL: Final = "the arguments"
 _MAX_REASONS: Final = 20
 _CONTEXT_KEYWORDS: Final = frozenset({"properties", "additionalProperties", "items"})
 """These mean something else beside another schema's keywords, so they are merged as a schema of their own."""
@@ -171,7 +171,7 @@ def _inline_parameters(parameters_schema: Mapping[str, Any]) -> JsonSchema:
 
 def _iter_problems(where: JsonSchema, known: JsonSchema) -> Iterator[str]:
     if where.get("type") == "object":
-        yield from _iter_part_problems(where, known, _ARGUMENTS_LABEL)
+        yield from _iter_part_problems(where, known, ARGUMENTS_LABEL)
     elif not where:
         yield "it is empty and narrows nothing; leave it out"
     else:
@@ -185,7 +185,7 @@ def _iter_problems(where: JsonSchema, known: JsonSchema) -> Iterator[str]:
 def _iter_part_problems(bound: object, known: SchemaPart, place: str) -> Iterator[str]:
     problems = list(iter_bound_problems(bound, known, place))
     yield from problems
-    if place == _ARGUMENTS_LABEL and isinstance(bound, dict):  # its type only marks it as the schema of all arguments
+    if place == ARGUMENTS_LABEL and isinstance(bound, dict):  # its type only marks it as the schema of all arguments
         bound = {key: value for key, value in bound.items() if key != "type"}
     if not problems and not is_restrictive(bound):
         yield f"{place}: {shorten_repr(bound)} narrows nothing"
@@ -324,4 +324,4 @@ def _describe_error(error: ValidationError) -> str:
 
 def _format_path(steps: Sequence[str | int]) -> str:
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
-    return shorten_repr(text.lstrip("."), 120).strip("'") or _ARGUMENTS_LABEL
+    return shorten_repr(text.lstrip("."), 120).strip("'") or ARGUMENTS_LABEL

@@ -63,7 +63,8 @@ class DescribedCall(msgspec.Struct, frozen=True):
         call: The call, without its arguments.
         arguments: The arguments that were judged, as `pack_value` writes them.
         shown: What the function gets by them, with every default, where classes of its parameters run code of their
-            own: only arguments that amount to exactly this may run.
+            own: only arguments that amount to exactly this may run. Where the schema was supplied, what was judged of
+            the function's defaults that are not JSON: only with these may it run.
         judged: The same with the fields that constructors do not take, where policies or approvers were shown those.
         idempotency_key: That of the call; empty where the function takes no context.
         attempt: How often the function was entered, this time included.

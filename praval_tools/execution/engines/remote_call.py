@@ -36,6 +36,7 @@ from praval_tools.execution.engines.messages import (
     WriteLog,
 )
 from praval_tools.execution.engines.processes import ProcessEngine
+from praval_tools.execution.engines.sent_values import split_values
 from praval_tools.execution.engines.worker_process import WorkerProcess
 from praval_tools.execution.event_loops import is_self_cancelled
 from praval_tools.execution.failures import CallCancelledError
@@ -45,6 +46,7 @@ from praval_tools.forks import FIRST_USE_LOCK
 from praval_tools.names import check_agent_name, has_type
 from praval_tools.schema.type_handler import Mismatch, Unencodable
 from praval_tools.tools.call import ToolCall, ToolResult
+from praval_tools.tools.compiled import SuppliedSchema
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.function_address import get_function_address
 from praval_tools.tools.value_codec import pack_value, unpack_value
@@ -117,9 +119,13 @@ def describe_call(run: RunTool, function: DescribedFunction) -> DescribedCall:
         except Unencodable as error:
             text = f"Tool {run.tool.name!r} cannot run in another process: an argument has no JSON form: {error}"
             raise UnreachableFunctionError(text) from error
+    arguments = bound.arguments
+    if isinstance(implementation.compiled, SuppliedSchema):
+        arguments, judged_defaults = split_values(implementation.compiled, bound.values)
+        shown = pack_value(judged_defaults)
     return DescribedCall(
         function, run.principal, replace(call, arguments=None),
-        pack_value(bound.arguments if function.fingerprint else bound.values), shown, judged,
+        pack_value(arguments), shown, judged,
         run.get_idempotency_key(call) if implementation.context_parameters else "", run.attempts,
         is_default_store(run.runtime.access_store), {} if tracer is None else tracer.describe_context(),
     )  # fmt: skip

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from threading import Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from bounds_rig import make_payments
 
-from praval_tools import GrantError
+from praval_tools import GrantError, Tool, ToolRegistry
 from praval_tools.access.bounds.bounds import Bounds
 
 
@@ -323,3 +323,69 @@ class TestValuesAroundTheBounds:
 
             assert 1 <= len(reasons) <= 20
             assert "list[0] is larger than 5" == reasons[0]
+
+
+class Money(NamedTuple):
+    """An amount, and its share of each."""
+
+    amount: Decimal
+    shares: dict[str, Decimal]
+
+
+class TestDecimals:
+    """A Decimal is compared as a number, also deep in a value: a text would never be equal."""
+
+    @pytest.mark.parametrize(
+        ("hint", "bound", "is_refused"),
+        [
+            (list[Decimal], {"enum": [["1.10"]]}, True),
+            (list[Decimal], {"enum": [[1.5], ["1.10"]]}, True),
+            (list[Decimal], {"const": [1, "1.10"]}, True),
+            (list[list[Decimal]], {"not": {"const": [[], ["1.10"]]}}, True),
+            (dict[str, Decimal], {"anyOf": [{"const": {"a": "1.10"}}, {"maxProperties": 0}]}, True),
+            (tuple[str, Decimal], {"const": ["1.10", "1.10"]}, True),
+            (Money, {"const": {"amount": "1.10", "shares": {}}}, True),
+            (Money, {"const": {"amount": 1, "shares": {"a": "1.10"}}}, True),
+            (Money, {"properties": {"shares": {"const": {"a": "1.10"}}}}, True),
+            (Decimal | None, {"const": "1.10"}, True),
+            (list[Decimal] | None, {"const": ["1.10"]}, True),
+            (list[Decimal], {"const": [1.5]}, False),
+            (list[Decimal | str], {"const": ["1.10"]}, False),
+            (list[Decimal] | list[str], {"const": ["1.10"]}, False),
+            (tuple[str, Decimal], {"const": ["1.10", 1.5]}, False),
+            (dict[str, Decimal], {"const": {"1.10": 1.5}}, False),
+            (list[Any], {"const": ["1.10"]}, False),
+        ],
+        ids=str,
+    )
+    def test_are_no_text_in_enum_and_const(self, hint: Any, bound: dict[str, Any], is_refused: bool) -> None:
+        """Broken promise: a bound that nothing can meet is refused. It was granted, and refused each call."""
+        registry = ToolRegistry()
+
+        def pay(fee: Any) -> None:
+            """Pay."""
+
+        pay.__annotations__["fee"] = hint
+        registry.register_tool(Tool.from_function(pay, owned_by="treasurer"))
+
+        try:
+            registry.grant("pay", "intern", where={"fee": bound})
+        except GrantError as error:
+            refusal = str(error)
+        else:
+            refusal = ""
+        assert is_refused is ("'1.10' applies to text; a Decimal is compared as a number" in refusal), refusal
+
+    def test_are_what_was_given_in_bounds_on_all_arguments(self) -> None:
+        """Their own `enum` compares the arguments as they were given."""
+        registry = ToolRegistry()
+
+        def pay(fees: list[Decimal]) -> int:
+            """Pay."""
+            return len(fees)
+
+        pay.__annotations__["fees"] = list[Decimal]
+        registry.register_tool(Tool.from_function(pay, owned_by="treasurer"))
+        registry.grant("pay", "intern", where={"type": "object", "enum": [{"fees": ["1.10"]}]})
+
+        assert 1 == registry.agent("intern").call("pay", fees=["1.10"])

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from functools import partial
 from typing import Annotated, Any
 
@@ -10,9 +12,10 @@ import pytest
 
 pytest.importorskip("langchain")
 
-from langchain_core.tools import StructuredTool, Tool
+from langchain_core.tools import BaseTool, StructuredTool, Tool
 from langchain_rig import WORDS, judge, record, registry  # noqa: F401
 from pydantic import BaseModel, create_model
+from wrapped_tools import WRAPPED, pay, wrap_any, wrap_fixed
 
 from praval_tools import Secret, ToolDefinitionError, ToolRegistry
 from praval_tools.integrations.langchain import import_tools
@@ -116,3 +119,91 @@ class TestFunctionsOfOtherKinds:
 
         with pytest.raises(ToolDefinitionError, match="'NotThere' is not defined"):
             import_tools(registry, [tool])
+
+
+class Narrow(BaseModel):
+    """Arguments without the amount."""
+
+    to: str
+
+
+class Wide(Narrow):
+    """Arguments with the amount, by another default than the function's."""
+
+    amount: int = 5
+
+
+AMOUNT: dict[str, Any] = {
+    "type": "object", "properties": {"to": {"type": "string"}, "amount": {"type": "integer"}}, "required": ["to"]
+}  # fmt: skip
+SCHEMAS = {
+    "json": AMOUNT,
+    "hidden": {**AMOUNT, "properties": {"to": {"type": "string"}}},
+    "narrow": Narrow,
+    "wide": Wide,
+    "inferred": None,
+}
+CASES = [
+    (name, schema)
+    for name, function in sorted(WRAPPED.items())
+    for schema in sorted(SCHEMAS)
+    if schema != "inferred" or inspect.isroutine(function)  # LangChain reads no other function
+]
+
+
+class TestWrappedFunctions:
+    @pytest.mark.parametrize("given", [{}, {"amount": 5}, {"amount": 7}], ids=str)
+    @pytest.mark.parametrize(("name", "schema"), CASES)
+    def test_get_what_was_judged(self, registry: ToolRegistry, name: str, schema: str, given: dict[str, Any]) -> None:
+        """Broken promise: a wrapper paid 1000, where its caller had given 5, and 5 was judged and recorded."""
+        hides_amount = schema in ("hidden", "narrow")
+        given = {} if hides_amount else given
+        arguments = {} if SCHEMAS[schema] is None else {"args_schema": SCHEMAS[schema]}
+        made = StructuredTool.from_function(WRAPPED[name], **arguments, name="pay", description="Pay.")
+
+        shown, result = judge(registry, made, to="ann", **given)
+
+        assert {"to": "ann", "amount": given.get("amount", 5)} == result
+        assert ({"to": "ann"} if hides_amount and name == "pay_partial_amount" else result) == shown
+
+    @pytest.mark.parametrize("schema", sorted(SCHEMAS))
+    def test_of_async_code_get_what_was_judged(self, registry: ToolRegistry, schema: str) -> None:
+        """A coroutine may be wrapped, too."""
+
+        @functools.wraps(pay)
+        async def pay_later(to: str, amount: int = 1000) -> Any:
+            return pay(to, amount)
+
+        arguments = {} if SCHEMAS[schema] is None else {"args_schema": SCHEMAS[schema]}
+        made = StructuredTool.from_function(coroutine=pay_later, **arguments, name="pay", description="Pay.")
+
+        assert ({"to": "ann", "amount": 5},) * 2 == judge(registry, made, to="ann")
+
+    def test_of_one_input_get_what_was_judged(self, registry: ToolRegistry) -> None:
+        """Its other parameters have only defaults."""
+        tool = Tool(name="pay", description="Pay.", func=wrap_any(pay))
+
+        assert ({"tool_input": "ann", "amount": 5}, {"to": "ann", "amount": 5}) == judge(
+            registry, tool, tool_input="ann"
+        )
+
+    def test_that_take_no_such_name_show_nothing(self, registry: ToolRegistry) -> None:
+        """What a wrapper gives its function itself, nobody can know."""
+        tool = StructuredTool.from_function(wrap_fixed(pay), name="pay", description="Pay.", args_schema=Narrow)
+
+        assert ({"to": "ann"}, {"to": "ann", "amount": 1000}) == judge(registry, tool, to="ann")
+
+    def test_may_not_be_methods_with_defaults(self, registry: ToolRegistry) -> None:
+        """LangChain calls the method of the class itself, so that nothing can be passed to it."""
+
+        class Paying(BaseTool):
+            name: str = "pay"
+            description: str = "Pay."
+            args_schema: Any = AMOUNT
+
+            @wrap_any
+            def _run(self, to: str, amount: int = 5) -> int:
+                return amount
+
+        with pytest.raises(ToolDefinitionError, match="the wrapper may have another default of 'amount'"):
+            import_tools(registry, [Paying()])

@@ -1,0 +1,212 @@
+"""What policies, approvers and bounds see of a default is what a function gets, whatever wraps it, wherever it runs."""
+
+# Tests of: schema/function_defaults, execution/sent_values
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import pytest
+import wrapped_tools
+from wrapped_tools import WRAPPED, Speed, pay, pay_any, wrap_any, wrap_fixed, wrap_named
+
+from praval_tools import Allow, ApprovalRequest, Outcome, Tool, ToolCall, ToolRegistry, ToolResult
+
+TO: dict[str, Any] = {"type": "string"}
+OPEN: dict[str, Any] = {"type": "object", "properties": {"to": TO, "amount": {}}, "required": ["to"]}
+HIDDEN: dict[str, Any] = {"type": "object", "properties": {"to": TO}, "additionalProperties": False}
+"""It does not have the parameter with the default."""
+
+JUDGES = ("policy", "approver", "edit", "bound", "nobody")
+JUDGED = ("policy", "approver", "edit")
+NO_JSON = [datetime(2026, 1, 1), math.inf, object(), type("Count", (int,), {})(5)]
+
+
+GIVEN: list[dict[str, Any]] = [{}, {"amount": 5}, {"amount": 7}]
+CASES = [
+    pytest.param(WRAPPED[name], schema, judge_name, given, id=f"{name}-{kind}-{judge_name}-{given.get('amount', '')}")
+    for name in sorted(WRAPPED)
+    for kind, schema in (("open", OPEN), ("hidden", HIDDEN), ("own", None))
+    for judge_name in JUDGES
+    for given in GIVEN
+    if not (
+        (schema is HIDDEN or (schema is None and name == "pay_partial_amount")) and (given or judge_name == "bound")
+    )
+]
+"""Each wrapper, schema, judge and amount, where the schema has the amount that is given or bounded."""
+
+
+@dataclass
+class Payee:
+    """Who is paid."""
+
+    name: str
+
+
+@dataclass
+class Judged:
+    """A call: what was shown of it, its result, and what was recorded."""
+
+    shown: list[dict[str, Any]]
+    result: ToolResult
+    recorded: list[dict[str, Any]] = field(default_factory=list)
+
+
+def judge(function: Callable[..., Any], schema: dict[str, Any] | None, judge: str, engine: str = "inline",
+          edit: dict[str, Any] | None = None, **given: Any) -> Judged:  # fmt: skip
+    """Return what comes of a call that somebody judges."""
+    shown = list[dict[str, Any]]()
+
+    def answer(request: ApprovalRequest) -> Allow:
+        shown.append(dict(request.arguments))
+        return Allow({**request.arguments, **(edit or {})}) if judge == "edit" else Allow()
+
+    options: dict[str, Any] = {"owned_by": "boss", "engine": engine, "requires_approval": judge in ("approver", "edit")}
+    with ToolRegistry(journal="memory", processes=1) as registry:
+        if schema is None:
+            registry.register_tool(Tool.from_function(function, "pay", "Pay.", **options))
+        else:
+            tool: Any = Tool(name="pay", description="Pay.", parameters=schema, callable=function, **options)
+            registry.register_tool(tool)
+        registry.set_approval_handler(answer)
+        if judge == "policy":
+            registry.add_policy(lambda agent, tool, arguments: shown.append(dict(arguments)))
+        registry.grant("pay", "clerk", where={"amount": {"maximum": 10}} if judge == "bound" else None)
+        with registry.run("1") as run:
+            result = registry.execute(ToolCall("1", "pay", given, "clerk"))
+            recorded = [dict(call.arguments) for call in run.calls]
+        return Judged(shown, result, recorded)
+
+
+class TestWrappers:
+    @pytest.mark.parametrize(("function", "schema", "judge_name", "given"), CASES)
+    def test_pass_on_what_was_judged(
+        self, function: Any, schema: dict[str, Any] | None, judge_name: str, given: dict[str, Any]
+    ) -> None:
+        """Broken promise: a wrapper paid 1000 by a default of its own, where 5 had been judged."""
+        judged = judge(function, schema, judge_name, to="ann", **given)
+
+        amount = given.get("amount", 5)
+        assert (Outcome.OK, {"to": "ann", "amount": amount}) == (judged.result.outcome, judged.result.result)
+        is_bound = function is WRAPPED["pay_partial_amount"] and schema is not OPEN
+        shown = {"to": "ann"} if is_bound else {"to": "ann", "amount": amount}
+        assert (judge_name in JUDGED, True) == (bool(judged.shown), all(shown == item for item in judged.shown))
+        assert [{"to": "ann", **given}] == judged.recorded
+
+    @pytest.mark.parametrize("wrap", [wrap_named, wrap_any])
+    def test_pass_on_what_was_judged_beside_classes(self, wrap: Callable[..., Any]) -> None:
+        """Broken promise: where a parameter has a class, the default of the wrapper ran."""
+
+        def pay(to: Payee, amount: int = 5) -> int:
+            """Pay."""
+            return amount
+
+        for judge_name in JUDGES:
+            judged = judge(wrap(pay), None, judge_name, to={"name": "ann"})
+
+            assert (Outcome.OK, 5) == (judged.result.outcome, judged.result.result)
+            assert all(5 == shown["amount"] for shown in judged.shown)
+
+    @pytest.mark.parametrize("judge_name", JUDGED)
+    def test_that_take_no_such_name_show_nothing(self, judge_name: str) -> None:
+        """What a wrapper gives its function itself, nobody can know."""
+        judged = judge(wrap_fixed(pay), HIDDEN, judge_name, to="ann")
+
+        assert {"to": "ann", "amount": 1000} == judged.result.result
+        assert all({"to": "ann"} == shown for shown in judged.shown)
+
+    def test_meet_bounds_by_what_was_judged(self) -> None:
+        """A default that is outside the bounds does not run."""
+        judged = judge(wrap_any(lambda to, amount=11: amount), OPEN, "bound", to="ann")
+
+        assert judged.result.decision is not None and "out-of-bounds" == judged.result.decision.rule
+
+
+class TestProcesses:
+    @pytest.mark.parametrize("schema", [OPEN, HIDDEN], ids=["open", "hidden"])
+    @pytest.mark.parametrize("judge_name", [*JUDGED, "nobody"])
+    @pytest.mark.parametrize("engine", ["thread", "process"])
+    @pytest.mark.parametrize("name", ["pay_house", "pay_unevenly", "pay_slowly"])
+    def test_get_what_was_judged(self, name: str, engine: str, judge_name: str, schema: dict[str, Any]) -> None:
+        """Broken promise: a process filled in its own default, where another had been judged."""
+        judged = judge(getattr(wrapped_tools, name), schema, judge_name, engine, to="ann")
+
+        assert Outcome.OK is judged.result.outcome
+        assert all(judged.result.result == shown for shown in judged.shown)
+
+    @pytest.mark.parametrize("engine", ["thread", "process"])
+    def test_meet_bounds(self, engine: str) -> None:
+        """A bound judged another default than that of the wrapper in the process."""
+        judged = judge(wrapped_tools.pay_house, OPEN, "bound", engine, to="ann")
+
+        assert {"to": "ann", "amount": 5} == judged.result.result
+
+    def test_refuse_another_default_that_cannot_be_sent(self) -> None:
+        """A member of an enum is no JSON: it is read where it runs, and has to be what was judged."""
+        judged = judge(wrapped_tools.pay_unsure, HIDDEN, "policy", "process", to="ann")
+
+        assert Outcome.TOOL_ERROR is judged.result.outcome
+        assert "'speed' is another one here than was judged" in str(judged.result.error)
+
+
+class TestUnreadableDefaults:
+    @pytest.mark.parametrize("judge_name", JUDGES)
+    @pytest.mark.parametrize("default", NO_JSON, ids=lambda value: type(value).__name__)
+    def test_of_a_parameter_of_the_schema_are_refused(self, default: object, judge_name: str) -> None:
+        """Broken promise: they were missing from what policies and approvers were shown, and the call ran."""
+        got = list[object]()
+
+        def note(to: str, amount: Any = default) -> None:
+            got.append(amount)
+
+        judged = judge(note, OPEN, judge_name, to="ann")
+
+        assert (Outcome.OK if judge_name == "nobody" else Outcome.FORBIDDEN) is judged.result.outcome
+        assert ([] if judge_name != "nobody" else [default]) == got
+
+    @pytest.mark.parametrize("default", NO_JSON, ids=lambda value: type(value).__name__)
+    def test_are_not_used_where_a_value_is_given(self, default: object) -> None:
+        """What is given can be judged."""
+        judged = judge(lambda to, amount=default: amount, OPEN, "policy", to="ann", amount=5)
+
+        assert ([{"to": "ann", "amount": 5}], 5) == (judged.shown, judged.result.result)
+
+    def test_of_other_parameters_stay_the_function_s_own(self) -> None:
+        """No caller gives them, such as a connection."""
+        judged = judge(lambda to, connection=object(): type(connection).__name__, HIDDEN, "policy", to="ann")
+
+        assert ([{"to": "ann"}], "object") == (judged.shown, judged.result.result)
+
+
+class TestEdits:
+    def test_leave_defaults_as_they_were_shown(self) -> None:
+        """Broken promise: an approver who changed one argument was told that the shown default is unknown."""
+        judged = judge(pay_any, HIDDEN, "edit", edit={"to": "bob"}, to="ann")
+
+        assert (Outcome.OK, {"to": "bob", "amount": 5}) == (judged.result.outcome, judged.result.result)
+
+    def test_may_not_change_what_the_schema_hides(self) -> None:
+        """Nobody may give it."""
+        judged = judge(pay_any, HIDDEN, "edit", edit={"amount": 6}, to="ann")
+
+        assert Outcome.INVALID_ARGUMENTS is judged.result.outcome
+
+    def test_change_a_default_that_the_schema_has(self) -> None:
+        """The approver's value runs."""
+        assert 6 == judge(pay_any, OPEN, "edit", edit={"amount": 6}, to="ann").result.result["amount"]
+
+    @pytest.mark.parametrize("edit", [{}, {"to": "bob"}], ids=str)
+    def test_keep_the_type_of_a_default(self, edit: dict[str, Any]) -> None:
+        """A member of an enum stays one, also where the schema takes its JSON."""
+        schema = {**OPEN, "properties": {"to": TO, "speed": TO}}
+
+        def note(to: str, speed: Speed = Speed.SLOW) -> str:
+            return f"{to} {type(speed).__name__}"
+
+        judged = judge(note, schema, "edit", edit=edit, to="ann")
+
+        assert f"{edit.get('to', 'ann')} Speed" == judged.result.result
