@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from copy import copy
 from weakref import WeakValueDictionary
 
@@ -28,6 +28,7 @@ from praval_tools.names import OPERATOR, describe_registry
 from praval_tools.tools.context_settings import use_setting
 from praval_tools.tools.frames import get_current_person
 from praval_tools.tools.implementation import ToolImplementation
+from praval_tools.tools.plain_managers import plain_manager
 
 
 class StateStore:
@@ -185,7 +186,7 @@ class StateStore:
         """
         return ChangeBlock(self, self.name, self._hold_change(is_whole, when_published))
 
-    @contextmanager
+    @plain_manager
     def _hold_change(self, is_whole: bool, when_published: Callable[[], object] | None) -> Iterator[PendingChange]:
         if (outer := self._get_own_change()) is not None:
             state, events, plans = outer.state, len(outer.events), len(outer.plans)
@@ -219,7 +220,7 @@ class StateStore:
         finally:
             self.subscriptions.deliver_events()
 
-    @contextmanager
+    @plain_manager
     def draft(self, is_discarded: Callable[[str], bool]) -> Iterator[None]:
         """
         Make several changes one without keeping others waiting: they are planned again, all together, at the end.
@@ -245,7 +246,7 @@ class StateStore:
             change.call_back()
         self.subscriptions.deliver_events()
 
-    @contextmanager
+    @plain_manager
     def _hold_draft(self, change: PendingChange) -> Iterator[None]:
         self._open_drafts.append(change)
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 import attrs
@@ -18,6 +17,7 @@ from praval_tools.config.toml_lines import KeyPath
 from praval_tools.errors import ConfigError, ConfigProblem, InvalidNameError, ToolError
 from praval_tools.names import check_agent_name, check_tool_name, suggest_names
 from praval_tools.schema.schema_tree import JsonSchema
+from praval_tools.tools.plain_managers import plain_manager
 from praval_tools.tools.source import Source
 
 T = TypeVar("T")
@@ -115,7 +115,7 @@ class ProblemCollector:
         if not self.is_known_of(entry):
             self.found.append(entry.build_problem(expected, *key))
 
-    @contextmanager
+    @plain_manager
     def collecting(self, entry: Located[object], *key: str | int) -> Iterator[None]:
         """Take an error of a registry as a problem of *entry*, or of a *key* in it."""
         try:

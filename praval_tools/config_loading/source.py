@@ -6,7 +6,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 
 from attrs import frozen
@@ -47,6 +47,7 @@ from praval_tools.names import format_count
 from praval_tools.plugins.loader import warn_or_raise
 from praval_tools.plugins.plugin_load import PluginLoad
 from praval_tools.registry.registry import ToolRegistry, get_runtime
+from praval_tools.tools.plain_managers import plain_manager
 
 
 def read_files(paths: Sequence[str | os.PathLike[str]]) -> list[ConfigDocument]:
@@ -124,7 +125,7 @@ class ConfigurationSource:
         """Make the locks that let one thread load once; a forked child has its own, since its parent may be loading."""
         self._lock, self._load_lock = threading.RLock(), threading.Lock()
 
-    @contextmanager
+    @plain_manager
     def _hold_lock(self) -> Iterator[None]:
         """
         Let no other thread load.

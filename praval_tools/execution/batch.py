@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from praval_tools.execution.runtime import Runtime
 
 _DEFAULT_PARALLELISM = 16
+_ENDS_OF_LOOPS = (KeyboardInterrupt, SystemExit)
 _RAISED_ERRORS = (JournalError, ReplayMismatchError)
 """Errors of the journal, not of a single call: raised once all calls have ended."""
 
@@ -133,9 +134,36 @@ async def run_batch_async(
             except ToolError as error:
                 results[index] = error if has_type(error, _RAISED_ERRORS) else _build_invalid_call_result(call, error)
 
-    async with asyncio.TaskGroup() as group:
-        for index in together:
-            group.create_task(run_call(index))
+    await _run_as_tasks(together, run_call)
     for index in alone:
         await run_call(index)
     return _raise_journal_error(results)
+
+
+class _CallFailedError(Exception):
+    """A call of a batch raised what is no result of it."""
+
+
+async def _run_as_tasks(indexes: Sequence[int], run_call: Callable[[int], Awaitable[None]]) -> None:
+    """Run the calls of *indexes* at once; what one of them raises ends the others, and is raised then."""
+    import asyncio
+
+    failures: list[BaseException] = []
+
+    async def run_task(index: int) -> None:
+        try:
+            await run_call(index)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # asyncio asks for its class, which may run code of the tool
+            if type(error) in _ENDS_OF_LOOPS:
+                raise
+            failures.append(error)
+            raise _CallFailedError from None
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for index in indexes:
+                group.create_task(run_task(index))
+    except ExceptionGroup:
+        raise failures[0] from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import lru_cache
 from time import monotonic
 from types import coroutine
@@ -13,10 +14,18 @@ from weakref import WeakKeyDictionary, ref
 
 import msgspec
 
+from praval_tools.errors import ToolUsageError
 from praval_tools.execution.failures import CallCancelledError, StaleDecisionError
 from praval_tools.forks import handle_forks
 from praval_tools.tools import frames
-from praval_tools.tools.frames import DONE, Frame, await_into, current_frame, resume_in_frames
+from praval_tools.tools.frames import (
+    DONE,
+    Frame,
+    activate_tool_frame,
+    await_into,
+    current_frame,
+    resume_in_frames,
+)
 
 if TYPE_CHECKING:
     import asyncio
@@ -64,7 +73,7 @@ class BackgroundLoop:
         from concurrent.futures import CancelledError
 
         try:
-            future = self.submit(_capture_exit(coroutine))
+            future = self.submit(_capture_error(coroutine))
         except StaleDecisionError:
             coroutine.close()
             raise
@@ -97,7 +106,7 @@ class BackgroundLoop:
                 coroutine.close()
                 raise StaleDecisionError
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+                self._loop = _protect_settings(asyncio.new_event_loop())
                 self._thread = threading.Thread(
                     target=_run_until_stopped, args=(self._loop,), name="praval-tools-loop", daemon=True
                 )
@@ -136,7 +145,9 @@ class BackgroundLoop:
             await loop.shutdown_asyncgens()
 
         try:
-            asyncio.run_coroutine_threadsafe(cancel_tasks(), loop).result(patience)
+            with activate_tool_frame(_LOOP_ACTOR):  # tasks may be of classes with code of their own, which may raise
+                cancelling = asyncio.run_coroutine_threadsafe(_capture_error(cancel_tasks()), loop)
+            cancelling.result(patience)
         except TimeoutError:
             return
         loop.call_soon_threadsafe(loop.stop)
@@ -145,14 +156,39 @@ class BackgroundLoop:
             loop.close()
 
 
+_LOOP_ACTOR = "(loop)"
+_SHARED_SETTINGS = ("set_task_factory", "set_exception_handler", "set_default_executor", "set_debug")
+"""The methods by which code that runs in a loop changes something for all others there."""
+
+
+def _protect_settings(loop: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoop:
+    """Have *loop*, which all async tools of a registry share, refuse settings that would count for the others."""
+    kind = type(loop)
+    loop.__class__ = type(kind.__name__, (kind,), {"__slots__": (), **dict.fromkeys(_SHARED_SETTINGS, _refuse_setting)})
+    return loop
+
+
+def _refuse_setting(*_: object, **__: object) -> None:
+    raise ToolUsageError(
+        "Async tools that are called from sync code share one event loop, so none may change its task factory, "
+        "exception handler, executor or debug mode. Await acall (or aexecute) in a loop of your own.",
+        "shared-loop",
+    )
+
+
 def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
-    """Run *loop* until it is stopped; a task's SystemExit, which ends a loop, is left to its awaiter."""
-    while True:
-        try:
-            loop.run_forever()
-            return
-        except (KeyboardInterrupt, SystemExit):
-            continue
+    """
+    Run *loop* until it is stopped; a task's SystemExit, which ends a loop, is left to its awaiter.
+
+    What the loop itself asks of objects, such as in its debug mode, has no rights.
+    """
+    with activate_tool_frame(_LOOP_ACTOR):
+        while True:
+            try:
+                loop.run_forever()
+                return
+            except (KeyboardInterrupt, SystemExit):
+                continue
 
 
 def is_self_cancelled() -> bool:
@@ -163,11 +199,19 @@ def is_self_cancelled() -> bool:
     return task is None or not task.cancelling()
 
 
-async def _capture_exit(work: Work[T]) -> tuple[Any, BaseException | None]:
-    """Await *work*; exceptions that would end the loop's thread are returned to the caller instead."""
+async def _capture_error(work: Work[T]) -> tuple[Any, BaseException | None]:
+    """
+    Await *work*; what it raises is returned to the caller instead.
+
+    Some exceptions would end the loop's thread, and futures ask exceptions for their truth, which may run code of them.
+    """
+    from asyncio import CancelledError
+
     try:
         return await work, None
-    except (KeyboardInterrupt, SystemExit) as error:
+    except CancelledError:
+        raise
+    except BaseException as error:
         return None, error
 
 
@@ -224,7 +268,8 @@ class DeadlineTimer:
             del self.active[deadline]
             deadline.expired = True
             if (task := deadline.task()) is not None:
-                task.cancel()
+                with suppress(Exception), activate_tool_frame(_LOOP_ACTOR):  # it may be of a class with code of its own
+                    task.cancel()
 
 
 _deadline_timers: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[float, DeadlineTimer]] = WeakKeyDictionary()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
 from time import monotonic
 
 from praval_tools.errors import ToolUsageError
 from praval_tools.execution.context import ENDED, Frame, iter_active_calls, iter_active_frames
 from praval_tools.execution.event_loops import is_event_loop_running
 from praval_tools.execution.in_flight import InFlightCounters
+from praval_tools.tools.plain_managers import plain_async_manager, plain_manager
 
 _POLL_SECONDS = 0.002
 
@@ -45,7 +45,7 @@ class ExclusiveGate:
         """Whether an exclusive call waits or runs."""
         return bool(self._waiters)
 
-    @contextmanager
+    @plain_manager
     def hold_exclusively(self, frame: Frame) -> Iterator[None]:
         """Hold the registry for the sync call of *frame*; waits until no other call is in flight."""
         try:
@@ -60,7 +60,7 @@ class ExclusiveGate:
         finally:
             self._release(frame)
 
-    @asynccontextmanager
+    @plain_async_manager
     async def hold_exclusively_async(self, frame: Frame) -> AsyncIterator[None]:
         """Hold the registry for the async call of *frame*; waits without blocking the loop."""
         import asyncio

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from enum import Enum
 from functools import lru_cache
@@ -19,6 +19,7 @@ from praval_tools.execution.context import FrameScope, activate_frame, make_fram
 from praval_tools.names import describe_error, get_class_name, has_type, to_plain_scalar, to_plain_text
 from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.tools.frames import Settings, await_in_frame, keep_frame
+from praval_tools.tools.plain_managers import plain_manager
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -57,7 +58,7 @@ def take_value(value: Any, actor: str) -> Any:
         return _take_value(value, actor)
 
 
-@contextmanager
+@plain_manager
 def _run_code(actor: str, kept_settings: Settings | None = None) -> Iterator[None]:
     """Run the `with` block as `run_as` does; an error of the journal is one of our own classes, with plain texts."""
     with activate_frame(make_frame(FrameScope(None, None, actor)), kept_settings):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
+
+from praval_tools.tools.plain_managers import plain_manager
 
 
 def inject_trace_context(carrier: MutableMapping[str, str]) -> None:
@@ -19,7 +20,7 @@ def inject_trace_context(carrier: MutableMapping[str, str]) -> None:
     TraceContextTextMapPropagator().inject(carrier)
 
 
-@contextmanager
+@plain_manager
 def activate_trace_context(carrier: Mapping[str, str]) -> Iterator[None]:
     """
     Run the `with` block in the trace that *carrier* holds, if it holds one; what is wrong with it is ignored.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
 
 import msgspec
@@ -17,6 +16,7 @@ from praval_tools.journal.redaction.secret_search import NO_SECRETS, SecretMarke
 from praval_tools.journal.storage.protocol import Record
 from praval_tools.names import shorten_repr
 from praval_tools.tools.call import Outcome
+from praval_tools.tools.plain_managers import plain_manager
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -195,7 +195,7 @@ class ReplayEntry(msgspec.Struct, eq=False):
         elif outcome in IN_DOUBT_OUTCOMES:
             self.end, self._status = record, "doubt"
 
-    @contextmanager
+    @plain_manager
     def register_waiters(self, callers: list[ReplayEntry]) -> Iterator[bool]:
         """Register that the running *callers* wait for this call; yield False, and register none, at a deadlock."""
         with _wait_graph_lock:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
-from contextlib import aclosing, closing, contextmanager
+from contextlib import aclosing, closing
 from functools import partial
 
 import msgspec
@@ -30,6 +30,7 @@ from praval_tools.runs.run import open_outside_context
 from praval_tools.schema.json_input import MalformedArgumentsError, normalize_json
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.context import choose_deps
+from praval_tools.tools.plain_managers import plain_manager
 from praval_tools.tools.tool import AnyTool
 
 Prompt = str | Sequence[object]
@@ -203,7 +204,7 @@ class ToolLoop:
 
     # ── sync and async ───────────────────────────────────────────────────────────────────────────
 
-    @contextmanager
+    @plain_manager
     def _open_conversation(
         self, conversation: JsonObject | None, run_id: str | None
     ) -> Generator[tuple[JsonObject, ModelLog | None, Item | None]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
@@ -22,6 +21,7 @@ from praval_tools.names import get_class_name
 from praval_tools.registry.toolset import AnyBoundTool, Toolset
 from praval_tools.schema.json_values import replace_surrogates_in_json
 from praval_tools.tools.call import ToolCall
+from praval_tools.tools.plain_managers import plain_manager
 
 JsonObject: TypeAlias = dict[str, Any]
 
@@ -52,7 +52,7 @@ def read_reply(
     return replace(reply, calls=tuple(calls), usage=_read_usage(raw))
 
 
-@contextmanager
+@plain_manager
 def wrap_reply_errors() -> Iterator[None]:
     """
     Raise `ModelError` for whatever goes wrong with a reply that is not shaped as a provider's.

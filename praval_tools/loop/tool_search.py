@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Annotated, Final
 
 import msgspec
@@ -22,6 +21,7 @@ from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.registry.toolset import AnyBoundTool, Toolset, export_selected_tools
 from praval_tools.tools.call import ToolResult
 from praval_tools.tools.context_settings import ContextSetting, use_setting
+from praval_tools.tools.plain_managers import plain_manager
 from praval_tools.tools.tool import AnyTool, Tool
 
 _MAX_DESCRIPTION_LENGTH: Final = 300
@@ -161,7 +161,7 @@ def list_found_tools(results: Iterable[ToolResult]) -> list[str]:
     return list(dict.fromkeys(found["name"] for result in searches for found in result))
 
 
-@contextmanager
+@plain_manager
 def narrow_searches(
     registry: ToolRegistry, tags: frozenset[str] | None, excluded_tags: frozenset[str] | None, deps: object
 ) -> Iterator[None]:

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -34,6 +34,7 @@ from praval_tools.plugins.selection import PluginSelection
 from praval_tools.plugins.settings import find_secrets
 from praval_tools.plugins.staging import PluginModules, is_being_imported
 from praval_tools.registry.registry import ToolRegistry, get_runtime
+from praval_tools.tools.plain_managers import plain_manager
 from praval_tools.tools.source import SourceKind
 
 DEBUG_VARIABLE: Final = "PRAVAL_TOOLS_DEBUG_PLUGINS"
@@ -218,7 +219,7 @@ class PluginLoad:
 
     # ── the change ───────────────────────────────────────────────────────────────────────────────
 
-    @contextmanager
+    @plain_manager
     def applying(self) -> Iterator[None]:
         """Let no other thread activate plugins meanwhile; what is activated inside is complete at the end."""
         with self.store.lock:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from threading import get_ident
 from types import ModuleType
 from typing import Final
@@ -23,6 +22,7 @@ from praval_tools.plugins.discovery import InstalledPlugin
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.default import use_registry
 from praval_tools.registry.registry import ToolRegistry, get_runtime, initialize_staging
+from praval_tools.tools.plain_managers import plain_manager
 from praval_tools.tools.tool import AnyTool, Tool
 
 _DECLARATIONS_ATTRIBUTE: Final = "__praval_tools_declared__"
@@ -112,7 +112,7 @@ class ModuleDeclarations:
     agents: tuple[RequestedAgent, ...] = ()
 
 
-@contextmanager
+@plain_manager
 def run_as_plugin(plugin: InstalledPlugin, staging: StagingRegistry) -> Iterator[StagingRegistry]:
     """Run code as the plugin, with *staging* as the default registry, which is sealed at the end."""
     try:

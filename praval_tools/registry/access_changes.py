@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Final, TypeVarTuple
 
 from msgspec.structs import replace
@@ -42,6 +41,7 @@ from praval_tools.names import (
 )
 from praval_tools.registry.toolset import Toolset, get_executor
 from praval_tools.tools.frames import get_current_person
+from praval_tools.tools.plain_managers import plain_manager
 
 Details = TypeVarTuple("Details")
 
@@ -123,7 +123,7 @@ class AccessChanges:
                 _warn_of_access(f"{text}; declare the agent here, too.")
         return name
 
-    @contextmanager
+    @plain_manager
     def _resolve_tool_name(self, tool: object) -> Iterator[str]:
         """
         Give the name of a tool, which may be given as object.

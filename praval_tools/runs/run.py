@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final, Self
 
 from msgspec import UNSET
@@ -28,6 +27,7 @@ from praval_tools.runs.open_run import OpenRun, current_run, use_run
 from praval_tools.runs.recorder import Recorder
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.tools.context_settings import use_setting
+from praval_tools.tools.plain_managers import plain_manager
 from praval_tools.tools.value_codec import is_plain_json
 
 _MAX_ID_LENGTH: Final = 1_000
@@ -186,7 +186,7 @@ class Run:
         """
         run, registry = self._require_open_run(), self._recorder.runtime.registry
 
-        @contextmanager
+        @plain_manager
         def enter_run() -> Iterator[None]:
             with use_run(run), use_deps(registry, deps):
                 yield

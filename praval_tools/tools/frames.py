@@ -15,6 +15,13 @@ import msgspec
 
 from praval_tools.errors import AccessWarning, NotOwnerError, ToolUsageError, get_user_stacklevel
 from praval_tools.names import OPERATOR, set_object_context
+from praval_tools.tools.awaited_futures import (
+    accept_future,
+    cancel_future,
+    check_future,
+    follow_future,
+    may_have_code,
+)
 from praval_tools.tools.finalizers import is_collecting, run_finalizer
 
 P = ParamSpec("P")
@@ -269,7 +276,10 @@ def resume_in_frames(work: Work, waiting: object, inner: Frame | None) -> Work:
         try:
             if (frame := get_work_frame(inner)) is not None and frame[OPEN_CHANGES]:
                 undo_open_changes(frame)
-            answer = yield waiting
+            if waiting is None or not may_have_code(waiting):
+                answer = yield waiting
+            else:
+                answer = yield from _await_unasked(waiting, inner)
         except BaseException as error:  # thrown into the work, which decides
             if type(error) is GeneratorExit and is_collecting():
                 run_finalizer(_close_in_frame, work, inner)
@@ -288,6 +298,34 @@ def resume_in_frames(work: Work, waiting: object, inner: Frame | None) -> Work:
                 inner = current_frame.get()
             finally:
                 current_frame.set(outer)
+
+
+@coroutine
+def _await_unasked(waiting: object, inner: Frame | None) -> Work:
+    """Wait for a future that may have code of its own, all of which runs in *inner*; a plain one is yielded."""
+    _run_in_frame(inner, accept_future, waiting)
+    while True:
+        stand_in = _run_in_frame(inner, follow_future, waiting)
+        try:
+            yield from stand_in
+        except BaseException as error:
+            if not stand_in.cancelled() or not _run_in_frame(inner, cancel_future, waiting, error):
+                raise
+        else:
+            _run_in_frame(inner, check_future, waiting)
+            return
+
+
+def _run_in_frame(inner: Frame | None, function: Callable[P, T], *args: P.args, **keywords: P.kwargs) -> T:
+    """Call *function* in a frame of work that waits, and may leave no change open."""
+    outer = current_frame.get()
+    try:
+        current_frame.set(inner)
+        return function(*args, **keywords)
+    finally:
+        current_frame.set(outer)
+        if (frame := get_work_frame(inner)) is not None and frame[OPEN_CHANGES]:
+            undo_open_changes(frame)
 
 
 def _close_in_frame(work: Work, frame: Frame | None) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
 from typing import Final
@@ -21,6 +20,7 @@ from praval_tools.execution.engines.messages import CallAnswer, CancelCall, From
 from praval_tools.execution.trace_context import inject_trace_context
 from praval_tools.schema.encode import encode
 from praval_tools.tools.frames import get_current_frame
+from praval_tools.tools.plain_managers import plain_manager
 from praval_tools.tools.value_codec import pack_value
 
 _current_number: Final[ContextVar[int | None]] = ContextVar("praval_tools_call_number", default=None)
@@ -43,7 +43,7 @@ class CallForwarder:
         self._number: int | None = None
         self._is_traced = False
 
-    @contextmanager
+    @plain_manager
     def serve(self, number: int, *, is_traced: bool) -> Iterator[None]:
         """
         Send the calls that are made inside the `with` block as those of the call of this number.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from typing import Final
 
 from praval_tools.execution.engines.jobs import Job
 from praval_tools.execution.failures import StaleDecisionError
 from praval_tools.forks import handle_forks
+from praval_tools.tools.plain_managers import plain_manager
 
 _IDLE_SECONDS: Final = 10.0
 """Seconds that a thread waits for work before it ends."""
@@ -61,7 +61,7 @@ class ThreadEngine:
         self._refuse_jobs(refused if not self._closed else [*refused, job])
         return job
 
-    @contextmanager
+    @plain_manager
     def release_thread(self) -> Iterator[None]:
         """Let another thread replace this one, if it is the engine's, while it waits."""
         if not getattr(self._thread_local, "is_worker", False):

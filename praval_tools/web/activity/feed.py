@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Final
 
 from praval_tools.forks import ForkSafeLock
 from praval_tools.journal.events import EventType
 from praval_tools.journal.storage.protocol import Record
+from praval_tools.tools.plain_managers import plain_manager
 
 MAX_STREAMS: Final = 200
 """How many streams are open at once."""
@@ -98,7 +98,7 @@ class Feed:
             if subscription.topic in news:
                 subscription.notify(news[subscription.topic])
 
-    @contextmanager
+    @plain_manager
     def subscribe(self, topic: str, session: str, seq: int, *, person: str = "") -> Iterator[Subscription]:
         """
         Announce news to a page, as long as this lasts.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from contextvars import copy_context
 from math import isfinite
 from typing import Final, TypeAlias
@@ -15,6 +15,7 @@ from mcp.server.connection import Connection, allowed_log_levels
 
 from praval_tools.integrations.mcp.serving.list_notifier import ToolListNotifier
 from praval_tools.schema.json_values import replace_surrogates
+from praval_tools.tools.plain_managers import plain_async_manager
 from praval_tools.tools.reports import LOG_LEVELS, LogLevel, ToolLog, ToolReport, report_listener
 
 RequestContext: TypeAlias = ServerRequestContext[ToolListNotifier]
@@ -43,7 +44,7 @@ def _select_log_levels(context: RequestContext) -> frozenset[LogLevel]:
     return levels & frozenset(LOG_LEVELS[LOG_LEVELS.index(least) :])
 
 
-@asynccontextmanager
+@plain_async_manager
 async def forward_reports(context: RequestContext) -> AsyncIterator[None]:
     """Send what the tools of the calls inside report; all of it is sent when this ends."""
     sender = _ReportSender(context)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from importlib.metadata import version
 from typing import Final, TypeAlias
@@ -42,6 +42,7 @@ from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import ApprovalAnswer, ApprovalRequest
 from praval_tools.tools.frames import refuse_others_than_operator
+from praval_tools.tools.plain_managers import plain_async_manager, plain_manager
 
 _Capabilities: TypeAlias = "dict[str, WireObject] | None"
 
@@ -170,7 +171,7 @@ class ToolServer(Server[ToolListNotifier]):
                 raise MCPError(types.INVALID_REQUEST, "The token was revoked, or has expired, before the call began.")
             return await _run_call(toolset, call)
 
-    @contextmanager
+    @plain_manager
     def _ask_alone(self, request: ApprovalRequest) -> Iterator[None]:
         """Let no equal call that comes during the block take the answer to *request* for its own."""
         self._asked.add(request.id)
@@ -218,7 +219,7 @@ class ToolServer(Server[ToolListNotifier]):
         return context.lifespan_context.add_client(self._get_toolset(), notify_if_allowed)
 
 
-@asynccontextmanager
+@plain_async_manager
 async def _run_notifier(served: Server[ToolListNotifier]) -> AsyncIterator[ToolListNotifier]:
     """Notify the clients of a server of changes of their lists while the server runs."""
     if not isinstance(served, ToolServer):

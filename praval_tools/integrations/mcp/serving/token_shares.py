@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Final
 
 import anyio
@@ -20,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from praval_tools.integrations.mcp.serving.reports import RequestContext, get_connection
 from praval_tools.names import format_count
 from praval_tools.registry.toolset import Toolset
+from praval_tools.tools.plain_managers import plain_async_manager
 
 MAX_REQUESTS: Final = 1_000
 MAX_SESSIONS: Final = 1_000
@@ -94,7 +94,7 @@ class ThreadShares:
         self._turns: dict[str, anyio.Semaphore] = {}
         self._waiting = Counter[str]()
 
-    @asynccontextmanager
+    @plain_async_manager
     async def take(self, toolset: Toolset, tool: str) -> AsyncIterator[bool]:
         """Run a call of a tool in the block as soon as its agent may; gives whether it had to wait."""
         bound, agent = toolset.get(tool), toolset.agent
