@@ -241,11 +241,16 @@ def _list_field_names(kind: Hint) -> set[str]:
 def iter_model_members(model: Any) -> Iterator[tuple[object, object]]:
     """Yield what a model holds: its fields, by the names of its schema, and its extra keys."""
     stored, kind = dict(dict.items(vars(model))), type(model)  # its own code may say something else
-    by_alias = kind.model_config.get("validate_by_alias") is not False
-    for name, item in kind.model_fields.items():
+    for name in kind.model_fields:
         if name in stored:
-            yield (find_model_key(item, name) or name if by_alias else name), stored[name]
+            yield get_field_key(kind, name), stored[name]
     yield from dict.items(get_extra_members(model))
+
+
+def get_field_key(kind: Hint, name: str) -> str:
+    """Return the name under which a pydantic model takes a field, and its schema has it."""
+    by_alias = kind.model_config.get("validate_by_alias") is not False
+    return (find_model_key(kind.model_fields[name], name) if by_alias else None) or name
 
 
 def get_extra_members(model: object) -> dict[str, object]:
