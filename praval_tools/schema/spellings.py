@@ -33,7 +33,7 @@ from praval_tools.schema.marked_values import iter_marked_values
 from praval_tools.schema.type_handler import DecodeHook, EncodeHook, Mismatch, Unencodable
 from praval_tools.schema.type_hints import HintError
 from praval_tools.schema.type_lookup import get_type_handler, has_only_builtin_types
-from praval_tools.schema.value_reader import is_address_type, is_stored_field, iter_model_members
+from praval_tools.schema.value_reader import is_address_type, is_stored_field, iter_model_members, read_address
 
 _READ_TYPES: Final = (datetime, date, time, timedelta, Decimal, PurePosixPath, PureWindowsPath)
 _NUMBERS: Final = re.compile(r"\d+(?:, \d+)+")
@@ -121,7 +121,7 @@ def _read_value(value: object, enclosing: tuple[int, ...]) -> object:
     if is_pydantic_secret(kind):
         return read_spellings(object.__getattribute__(value, "_secret_value"), enclosing)
     if is_address_type(kind):
-        return str(value)
+        return read_address(value)
     if has_only_builtin_types(kind):
         return list(_iter_leaf_spellings(value))
     return _read_members(object.__getattribute__(value, "__dict__").items(), enclosing)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Container, Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from datetime import datetime, time
 from decimal import Decimal
@@ -21,7 +21,7 @@ from typing import Any, Final
 from praval_tools.names import get_class_name, get_qualified_name
 from praval_tools.schema.class_fields import ClassField, get_all_fields, get_fields, has_class_fields, is_pydantic_model
 from praval_tools.schema.encode import Encoder
-from praval_tools.schema.json_values import shorten_value, sort_json_items, to_key_text, to_step
+from praval_tools.schema.json_values import SCALAR_TYPES, shorten_value, sort_json_items, to_key_text, to_step
 from praval_tools.schema.type_handler import EncodeHook, Unencodable, collect_items
 from praval_tools.schema.type_hints import Hint, HintError
 from praval_tools.schema.type_lookup import get_type_handler, has_only_builtin_types
@@ -33,8 +33,12 @@ _STORE_TYPES: Final = (GetSetDescriptorType, MemberDescriptorType, type(None))
 _STORES: Final = ("__dict__", "__pydantic_extra__")
 """Where models hold what they have."""
 
-_TEXT_MODULES: Final = frozenset({"ipaddress", "pydantic.networks", "pydantic_core._pydantic_core"})
-"""Modules of addresses, whose text is all that they are."""
+_ADDRESS_NAMES: Final = {
+    "ipaddress": ("Address", "Interface", "Network"),
+    "pydantic.networks": ("Url", "Dsn", "NameEmail"),
+    "pydantic_core._pydantic_core": ("Url",),
+}
+"""Modules that have classes of addresses → the ends of their names; what else they have may hold any object."""
 
 _ZONE_MODULES: Final = frozenset({"datetime", "zoneinfo", "pydantic_core._pydantic_core"})
 """Modules of time zones that stay the same."""
@@ -122,7 +126,7 @@ class ValueReader:
         if kind is Decimal and self._keep_decimal:
             return _keep_decimal
         if is_address_type(kind):
-            return str
+            return read_address
         if kind is datetime or kind is time:
             return partial(_read_zoned, get_type_handler(kind).make_encode_hook(kind, Encoder()))
         if has_only_builtin_types(kind) or issubclass(kind, Enum):
@@ -203,10 +207,33 @@ def _mark_text(read: EncodeHook, value: object) -> object:
 
 def is_address_type(kind: type) -> bool:
     """Tell whether *kind* is an address of `ipaddress` or pydantic, whose text is all that it is."""
-    return _is_of_module(kind, _TEXT_MODULES)
+    endings = _ADDRESS_NAMES.get(kind.__module__, ())
+    return get_class_name(kind).endswith(endings) and _is_of_module(kind, _ADDRESS_NAMES)
 
 
-def _is_of_module(kind: type, modules: Set[str]) -> bool:
+def read_address(value: object) -> str:
+    """
+    Return the text of an address.
+
+    Raises:
+        Unencodable: It holds an object that somebody put in, whose code would write the text.
+    """
+    if not _holds_plain_values(value):
+        raise Unencodable(_say_who_reads(type(value)))
+    return str(value)
+
+
+def _holds_plain_values(address: object) -> bool:
+    state = object.__getstate__(address)
+    stores = [store for store in (state if type(state) is tuple else (state,)) if store is not None]
+    return all(type(store) is dict for store in stores) and all(
+        type(item) in SCALAR_TYPES or (is_address_type(type(item)) and _holds_plain_values(item))
+        for store in stores
+        for item in store.values()
+    )
+
+
+def _is_of_module(kind: type, modules: Container[str]) -> bool:
     """Tell whether *kind* is what one of *modules* has under its name."""
     return kind.__module__ in modules and getattr(sys.modules[kind.__module__], get_class_name(kind), None) is kind
 
