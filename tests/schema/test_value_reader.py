@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import UserList
+import re
+from collections import UserList, deque
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
@@ -76,8 +77,15 @@ SLY_URL._url = SLY_ADDRESS._ip = SLY_MAIL.name = SlyText()  # type: ignore[attr-
 
 ADDRESSES = [
     Url("http://a.test/"), MultiHostUrl("postgres://a,b/c"), HttpUrl("http://a.test/"), PostgresDsn("postgres://a,b/c"),
-    NameEmail("a", "a@b.test"), IPv4Interface("10.0.0.1/8"), IPv6Network("fe80::/10"), IPv6Address("fe80::1%eth0"),
+    NameEmail("a", "a@b.test"), IPv4Interface("10.0.0.1"), IPv6Network("fe80::/10"), IPv6Address("fe80::1%eth0"),
 ]  # fmt: skip
+
+
+@dataclass
+class Tail(deque[int]):
+    """Holds items beside its field."""
+
+    length: int
 
 
 @dataclass(init=False)
@@ -122,12 +130,18 @@ class TestReading:
 
     def test_classes_containers_and_keys(self) -> None:
         """Fields are read where they are stored, in containers of all kinds, and keys become text."""
-        value = {Color.RED: [Even(2), Pair(1)], 2: {3, 2}, True: IPv4Address("10.0.0.1")}
+        value = {
+            Color.RED: [Even(2), Pair(1)],
+            2: {3, 2},
+            True: IPv4Address("10.0.0.1"),
+            "a": deque([re.compile("(?i)b")]),
+        }
 
         assert {
             "red": [{"number": 2}, {"first": 1, "second": "x"}],
             "2": [2, 3],
             "true": "10.0.0.1",
+            "a": ["(?i)b"],
         } == ValueReader().read(value)
 
     @pytest.mark.parametrize("address", ADDRESSES, ids=lambda address: type(address).__name__)
@@ -184,6 +198,17 @@ class TestRefusing:
         """Broken promise: an error of pydantic was judged by its text, which code of a value in it wrote."""
         with pytest.raises(Unencodable, match=r"read by its own code"):
             ValueReader().read(value)
+
+    @pytest.mark.parametrize("value", [re.compile("a", re.I), re.compile(b"a")], ids=str)
+    def test_a_pattern_with_more_than_a_text(self, value: object) -> None:
+        """Two expressions that find other texts are not judged by one text."""
+        with pytest.raises(Unencodable, match="regular expression"):
+            ValueReader().read(value)
+
+    def test_a_class_that_is_a_deque(self) -> None:
+        """Broken promise: fields of a class that is a deque were read, its items were not."""
+        with pytest.raises(Unencodable, match="own code"):
+            ValueReader().read(Tail(1))
 
     def test_a_value_inside_itself(self) -> None:
         """A list that holds itself is refused."""
