@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 from enum import IntEnum
-from typing import Any, Final
+from typing import Final
 
-from praval_tools.schema.schema_tree import JsonSchema, iter_schemas, map_subschemas
+from praval_tools.schema.schema_tree import JsonSchema, SchemaPart, iter_schemas, map_subschemas
 from praval_tools.schema.secret_marks import has_secret_schema, marks_secret
 from praval_tools.schema.secret_names import DEFAULT_SECRET_NAMES, SecretNames, is_amount
 
@@ -32,7 +32,9 @@ def hide_values_of_secrets(schema: JsonSchema) -> JsonSchema:
     """
     parts = list(iter_schemas(schema))
     has_values = any(keyword in part for part in parts for keyword in _VALUE_KEYWORDS)
-    return _ValueHider(schema, parts).hide(schema) if has_values else schema
+    hidden = _ValueHider(schema, parts).hide(schema) if has_values else schema
+    assert isinstance(hidden, dict)
+    return hidden
 
 
 class _ValueHider:
@@ -59,7 +61,7 @@ class _ValueHider:
             marking |= more
         return marking
 
-    def _raise_secrecy(self, parts: list[Any], secrecy: _Secrecy) -> None:
+    def _raise_secrecy(self, parts: list[SchemaPart], secrecy: _Secrecy) -> None:
         """Remember that what *parts* refer to is inside of a secret."""
         while parts:
             for reference in _iter_references(parts.pop()):
@@ -67,7 +69,7 @@ class _ValueHider:
                     self._secrecy_of_definitions[reference] = secrecy
                     parts.append(self._definitions[reference])
 
-    def hide(self, part: Any, secrecy: _Secrecy = _Secrecy.NONE, name: str = "") -> Any:
+    def hide(self, part: SchemaPart, secrecy: _Secrecy = _Secrecy.NONE, name: str = "") -> SchemaPart:
         """Return a copy of *part*, which has *name* and is as secret as *secrecy* says, or as its own mark does."""
         if not isinstance(part, dict):
             return part
@@ -98,12 +100,12 @@ class _ValueHider:
         return has_secret_schema(part) or not self._marking.isdisjoint(_iter_references(part))
 
 
-def _list_members(part: JsonSchema, keyword: str) -> list[tuple[str, Any]]:
+def _list_members(part: JsonSchema, keyword: str) -> list[tuple[str, SchemaPart]]:
     members = part.get(keyword)
     return list(members.items()) if isinstance(members, dict) else []
 
 
-def _iter_references(part: Any) -> Iterator[str]:
+def _iter_references(part: object) -> Iterator[str]:
     return (inner["$ref"] for inner in iter_schemas(part) if isinstance(inner.get("$ref"), str))
 
 

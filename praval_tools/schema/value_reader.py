@@ -220,7 +220,7 @@ class ValueReader:
         if (missing := _find_missing_field(kind, stored)) is not None:  # whoever reads it runs code of the class
             raise Unencodable(f"{get_qualified_name(kind)} does not hold its field {missing!r}")
         if getattr(kind, "__pydantic_root_model__", False):
-            return self._member_reader._read(stored["root"])
+            return self._member_reader.read(stored["root"])
         if covering := _list_field_names(kind) & extras.keys():
             covered = shorten_value(min(covering))
             raise Unencodable(f"{get_qualified_name(kind)} has a key with the name of a field: {covered}")
@@ -231,7 +231,8 @@ class ValueReader:
             if key in members:  # one of them would hide the other
                 raise Unencodable(f"{get_qualified_name(kind)} holds two values under the key {shorten_value(key)}")
             members[key] = member
-        read = self._member_reader._read_mapping(members)
+        reader: ValueReader = self._member_reader
+        read = reader._read_mapping(members)
         return ObjectMembers(read, extras.keys()) if self._marks_types else read
 
 
@@ -269,7 +270,7 @@ def _holds_plain_values(address: object) -> bool:
     )
 
 
-def _read_pattern(value: re.Pattern[Any]) -> str:
+def _read_pattern(value: re.Pattern[str]) -> str:
     """Return the text of a regular expression; one whose flags are not in it is refused, as bytes are."""
     if type(value.pattern) is not str or re.compile(value.pattern).flags != value.flags:
         raise Unencodable("is a regular expression that its text alone does not give")
