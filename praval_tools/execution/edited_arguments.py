@@ -19,7 +19,7 @@ from praval_tools.schema.json_pointer import format_json_path
 from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.schema.spellings import have_same_reading
 from praval_tools.schema.type_handler import Unencodable
-from praval_tools.schema.value_reader import ObjectMembers, SetItems, ValueReader, ValueText
+from praval_tools.schema.value_reader import NumberText, ObjectMembers, SetItems, ValueReader, ValueText
 from praval_tools.tools.compiled import Arguments, SuppliedSchema
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.implementation import BoundArguments, ToolImplementation
@@ -29,7 +29,7 @@ _Object: TypeAlias = dict[str | int, object]
 _MadeFields: TypeAlias = Mapping[_Place, _Object]
 """The place of each field that a class makes itself → the object that has it."""
 
-_SHOWN_TYPES: Final = frozenset({*SCALAR_TYPES, Decimal, ValueText})
+_SHOWN_TYPES: Final = frozenset({*SCALAR_TYPES, Decimal, ValueText, NumberText})
 _MAX_SPELLED_OTHERWISE: Final = 100
 """Items of a set and keys of a dict that may be written in another spelling: each is compared with all."""
 
@@ -151,12 +151,17 @@ def _find_keys(written: _Object, received: _Object) -> dict[str | int, str | int
     """Return as which keys those that were written are received, such as "1.0" for "1"; None where there is none."""
     found: dict[str | int, str | int | None] = {key: key if key in received else None for key in written}
     rest = [key for key, other in found.items() if other is None]
-    others = [key for key in received if type(key) is ValueText and key not in written]
+    others = [key for key in received if isinstance(key, ValueText) and key not in written]
     if max(len(rest), len(others)) <= _MAX_SPELLED_OTHERWISE:
         for key in rest:
-            same = (other for other in others if _are_spelled_alike(key, other) or _are_one_number(key, other))
-            found[key] = next(same, None)
+            found[key] = next((other for other in others if _are_keys_alike(key, other)), None)
     return found
+
+
+def _are_keys_alike(written: object, received: ValueText) -> bool:
+    if type(received) is NumberText and _are_one_number(written, received):
+        return True
+    return _are_spelled_alike(written, received)
 
 
 def _have_same_items(written: list[object], received: list[object]) -> bool:

@@ -11,8 +11,8 @@ import attrs
 from praval_tools.config.decode import decode_table, expand_variables
 from praval_tools.config.plugins import PluginsConfig
 from praval_tools.errors import ConfigError
-from praval_tools.journal.redaction.secret_names import DEFAULT_SECRET_NAMES, SecretNames
 from praval_tools.plugins.discovery import InstalledPlugin
+from praval_tools.schema.secret_names import DEFAULT_SECRET_NAMES, SecretNames
 from praval_tools.schema.type_hints import has_secret_mark
 
 _URL_PASSWORD: Final = re.compile(r"://[^/@\s:]*:([^@\s]+)@")

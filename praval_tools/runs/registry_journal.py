@@ -12,7 +12,6 @@ from praval_tools.journal.change_store import JournalChangeStore
 from praval_tools.journal.journal import Journal
 from praval_tools.journal.redaction.marker_key import load_key, load_store_key
 from praval_tools.journal.redaction.redactor import Redactor
-from praval_tools.journal.redaction.secret_names import DEFAULT_SECRET_NAMES
 from praval_tools.journal.replay import MatchMode
 from praval_tools.journal.stats import UsageStats, count_call
 from praval_tools.journal.storage.open_store import open_store
@@ -21,6 +20,7 @@ from praval_tools.names import shorten_repr
 from praval_tools.runs.call_plans import CallPlans
 from praval_tools.runs.recorder import Recorder
 from praval_tools.runs.run import Run
+from praval_tools.schema.secret_names import DEFAULT_SECRET_NAMES
 
 
 class RegistryJournal:

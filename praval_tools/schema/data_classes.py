@@ -49,7 +49,7 @@ from praval_tools.schema.type_handler import (
 )
 from praval_tools.schema.type_hints import NOTHING, Hint, UnresolvedHintError, format_hint
 from praval_tools.schema.validator import compile_schema
-from praval_tools.schema.value_reader import ValueReader, find_model_key, is_stored_field
+from praval_tools.schema.value_reader import ValueReader, find_model_key, get_field_key, is_stored_field
 from praval_tools.values.builtin_iteration import iterate_items_without_overrides
 
 _MAX_UNION_ATTEMPTS: Final = 50_000
@@ -343,15 +343,27 @@ def _to_given_form(hint: Hint, value: object) -> object:
     if not isinstance(value, dict):
         return value
     kinds = [kind for kind in _iter_models(hint) if not getattr(kind, "__pydantic_root_model__", False)]
-    kind = next((kind for kind in kinds if _list_written_names(kind).keys() >= value.keys()), None)
+    kind = next((kind for matches in (_declares_keys, _may_hold_keys) for kind in kinds if matches(kind, value)), None)
     if kind is None:
         return {key: _to_given_form(get_args(hint), item) for key, item in value.items()}
     names, given = _list_written_names(kind), {}
     for key, item in value.items():
-        if (name := names[key]) in kind.model_fields:
-            field = kind.model_fields[name]
-            given[find_model_key(field, name) or name] = _to_given_form(field.annotation, item)
+        if (name := names.get(key)) is None:
+            given[key] = item
+        elif name in kind.model_fields:
+            given[get_field_key(kind, name)] = _to_given_form(kind.model_fields[name].annotation, item)
     return given
+
+
+def _declares_keys(kind: Hint, value: Mapping[str, object]) -> bool:
+    return _list_written_names(kind).keys() >= value.keys()
+
+
+def _may_hold_keys(kind: Hint, value: Mapping[str, object]) -> bool:
+    """Tell whether a model that allows extra keys could have written *value*."""
+    names = _list_written_names(kind).items()
+    required = {key for key, name in names if name in kind.model_fields and kind.model_fields[name].is_required()}
+    return kind.model_config.get("extra") == "allow" and required <= value.keys()
 
 
 def _list_written_names(kind: Hint) -> dict[str, str]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from praval_tools.lazy_regex import LazyRegex
 from praval_tools.schema.decode_hooks import DecodeHooks
 from praval_tools.schema.encode import Encoder
+from praval_tools.schema.hidden_values import hide_values_of_secrets
 from praval_tools.schema.json_values import replace_surrogates_in_json
 from praval_tools.schema.marked_values import has_marked_values
 from praval_tools.schema.schema_tree import JsonSchema, map_subschemas
@@ -94,7 +95,7 @@ class JsonSchemaBuilder:
         into["default"] = encoded
 
     def finish(self, schema: JsonSchema) -> JsonSchema:
-        """Return *schema* with definitions used once in place, and the others under `$defs`."""
+        """Return *schema* with definitions used once in place, the others under `$defs`, and no values of secrets."""
         shared_names = {
             name for name in self._definitions if name in self._recursive_names or self._use_counts[name] > 1
         }
@@ -106,7 +107,7 @@ class JsonSchemaBuilder:
         }
         whole = {**inlined, "$defs": dict(sorted(defs.items()))} if defs else inlined
         finished: JsonSchema = replace_surrogates_in_json(whole)  # of descriptions: other text is refused as a type
-        return finished
+        return hide_values_of_secrets(finished)
 
     def _inline_single_uses(self, node: object, shared_names: set[str]) -> Any:
         if not isinstance(node, dict):

@@ -14,6 +14,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from functools import cache
+from ipaddress import ip_interface
 from pathlib import PurePosixPath, PureWindowsPath
 from types import MappingProxyType
 from typing import Final, cast
@@ -33,7 +34,7 @@ from praval_tools.schema.marked_values import iter_marked_values
 from praval_tools.schema.type_handler import DecodeHook, EncodeHook, Mismatch, Unencodable
 from praval_tools.schema.type_hints import HintError
 from praval_tools.schema.type_lookup import get_type_handler, has_only_builtin_types
-from praval_tools.schema.value_reader import is_address_type, is_stored_field, iter_model_members
+from praval_tools.schema.value_reader import is_address_type, is_stored_field, iter_model_members, read_address
 
 _READ_TYPES: Final = (datetime, date, time, timedelta, Decimal, PurePosixPath, PureWindowsPath)
 _NUMBERS: Final = re.compile(r"\d+(?:, \d+)+")
@@ -71,20 +72,29 @@ def list_possible_spellings(text: str) -> list[object]:
 
 
 def have_same_reading(first: str, second: str) -> bool:
-    """Tell whether two texts stand for the same time, duration or UUID."""
+    """Tell whether two texts stand for the same time, duration, UUID or address."""
     kinds = (datetime, date, time, timedelta)
     return any(
         left == right and type(left) is type(right)
-        for kind in (*kinds, UUID)
-        for left in _read_as(kind, first)
-        for right in _read_as(kind, second)
+        for read in (*map(_get_decode_hook, kinds), _read_uuid, _read_interface)
+        for left in _read_by(read, first)
+        for right in _read_by(read, second)
     )
 
 
-def _read_as(kind: type, text: str) -> list[object]:
-    """Return what *text* is as a value of *kind*, if it is one."""
+def _read_uuid(text: object, _: object) -> object:
+    return UUID(cast("str", text))
+
+
+def _read_interface(text: object, _: object) -> object:
+    """Return an address or network, as what has both; one without its length is that of a single host."""
+    return ip_interface(cast("str", text))
+
+
+def _read_by(read: DecodeHook, text: str) -> list[object]:
+    """Return what *text* is to *read*, if it is anything."""
     try:
-        return [UUID(text) if kind is UUID else _get_decode_hook(kind)(text, None)]
+        return [read(text, None)]
     except (Mismatch, ValueError):
         return []
 
@@ -121,7 +131,7 @@ def _read_value(value: object, enclosing: tuple[int, ...]) -> object:
     if is_pydantic_secret(kind):
         return read_spellings(object.__getattribute__(value, "_secret_value"), enclosing)
     if is_address_type(kind):
-        return str(value)
+        return read_address(value)
     if has_only_builtin_types(kind):
         return list(_iter_leaf_spellings(value))
     return _read_members(object.__getattribute__(value, "__dict__").items(), enclosing)

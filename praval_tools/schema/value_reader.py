@@ -8,8 +8,10 @@ where they are stored. A value that can only be read by its own code has no form
 from __future__ import annotations
 
 import inspect
+import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections import deque
+from collections.abc import Container, Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from datetime import datetime, time
 from decimal import Decimal
@@ -18,23 +20,36 @@ from functools import partial
 from types import GetSetDescriptorType, MemberDescriptorType, WrapperDescriptorType
 from typing import Any, Final
 
+from praval_tools.forks import first_use_property
 from praval_tools.names import get_class_name, get_qualified_name
-from praval_tools.schema.class_fields import ClassField, get_all_fields, get_fields, has_class_fields, is_pydantic_model
+from praval_tools.schema.class_fields import (
+    ClassField,
+    get_all_fields,
+    get_fields,
+    has_class_fields,
+    is_named_tuple,
+    is_pydantic_model,
+)
 from praval_tools.schema.encode import Encoder
-from praval_tools.schema.json_values import shorten_value, sort_json_items, to_key_text, to_step
+from praval_tools.schema.json_values import SCALAR_TYPES, shorten_value, sort_json_items, to_key_text, to_step
 from praval_tools.schema.type_handler import EncodeHook, Unencodable, collect_items
 from praval_tools.schema.type_hints import Hint, HintError
 from praval_tools.schema.type_lookup import get_type_handler, has_only_builtin_types
+from praval_tools.values.builtin_iteration import iterate_without_overrides
 
 _TUPLE_FIELD: Final = type(vars(inspect.FullArgSpec)["args"])
-_CONTAINERS: Final = (list, tuple, dict, set, frozenset)
-_PAYLOAD_TYPES: Final = (str, bytes, int, float, list, dict, set, frozenset)
+_CONTAINERS: Final = (list, tuple, deque, set, frozenset)
+_PAYLOAD_TYPES: Final = (str, bytes, int, float, list, deque, dict, set, frozenset)
 _STORE_TYPES: Final = (GetSetDescriptorType, MemberDescriptorType, type(None))
 _STORES: Final = ("__dict__", "__pydantic_extra__")
 """Where models hold what they have."""
 
-_TEXT_MODULES: Final = frozenset({"ipaddress", "pydantic.networks", "pydantic_core._pydantic_core"})
-"""Modules of addresses, whose text is all that they are."""
+_ADDRESS_NAMES: Final = {
+    "ipaddress": ("Address", "Interface", "Network"),
+    "pydantic.networks": ("Url", "Dsn", "NameEmail"),
+    "pydantic_core._pydantic_core": ("Url",),
+}
+"""Modules that have classes of addresses → the ends of their names; what else they have may hold any object."""
 
 _ZONE_MODULES: Final = frozenset({"datetime", "zoneinfo", "pydantic_core._pydantic_core"})
 """Modules of time zones that stay the same."""
@@ -64,6 +79,12 @@ class ValueText(str):
     __slots__ = ()
 
 
+class NumberText(ValueText):
+    """The text of a key that is a number."""
+
+    __slots__ = ()
+
+
 class ValueReader:
     """
     Reads values; one per tool, because it remembers the classes that it has seen.
@@ -73,20 +94,30 @@ class ValueReader:
         reads_made_fields: Fields that a constructor does not take are read as well, where they are set.
         needs_made_fields: Those have to be readable; else one that is not is left out as a whole, as nobody gave it.
         marks_types: Objects are read as `ObjectMembers`, sets as `SetItems`, and texts of other types as `ValueText`.
+        is_inside_model: Instances of NamedTuples are read as arrays, which is how pydantic takes and describes them.
     """
 
     def __init__(
         self, *, keep_decimal: bool = True, reads_made_fields: bool = True, needs_made_fields: bool = False,
-        marks_types: bool = False,
+        marks_types: bool = False, is_inside_model: bool = False,
     ) -> None:  # fmt: skip
         self._keep_decimal, self._reads_made_fields = keep_decimal, reads_made_fields
-        self._marks_types = marks_types
+        self._needs_made_fields, self._marks_types = needs_made_fields, marks_types
+        self._is_inside_model = is_inside_model
         # one that contains itself ends at its outermost field
         self._made_field_reader = self if needs_made_fields else ValueReader(
-            keep_decimal=keep_decimal, needs_made_fields=True, marks_types=marks_types
+            keep_decimal=keep_decimal, needs_made_fields=True, marks_types=marks_types, is_inside_model=is_inside_model
         )  # fmt: skip
         self._ignored_errors = (AttributeError,) if needs_made_fields else (AttributeError, Unencodable)
         self._readers: dict[type, EncodeHook] = {}
+
+    @first_use_property
+    def _member_reader(self) -> ValueReader:
+        """What reads the members of pydantic models."""
+        return self if self._is_inside_model else ValueReader(
+            keep_decimal=self._keep_decimal, reads_made_fields=self._reads_made_fields,
+            needs_made_fields=self._needs_made_fields, marks_types=self._marks_types, is_inside_model=True,
+        )  # fmt: skip
 
     def read(self, value: object) -> object:
         """
@@ -122,13 +153,17 @@ class ValueReader:
         if kind is Decimal and self._keep_decimal:
             return _keep_decimal
         if is_address_type(kind):
-            return str
+            return read_address
+        if kind is re.Pattern:
+            return _read_pattern
         if kind is datetime or kind is time:
             return partial(_read_zoned, get_type_handler(kind).make_encode_hook(kind, Encoder()))
         if has_only_builtin_types(kind) or issubclass(kind, Enum):
             return get_type_handler(kind).make_encode_hook(kind, Encoder())
         if problem := _find_class_problem(kind):
             raise Unencodable(problem)
+        if self._is_inside_model and is_named_tuple(kind):
+            return lambda value: self._read_items(iterate_without_overrides(value))
         return self._read_model if is_pydantic_model(kind) else self._make_class_reader(kind)
 
     def _read_items(self, value: Iterable[object]) -> list[object]:
@@ -142,15 +177,19 @@ class ValueReader:
         read: dict[str, object] = {}
         try:
             for key, item in value.items():
-                text = key if type(key) is str else to_key_text(self._read(key))
-                if self._marks_types and type(key) is not str:
-                    text = ValueText(text)
+                text = key if type(key) is str else self._read_key(key)
                 if text in read:  # one of them would hide the other
                     raise Unencodable("is the text of two keys")
                 read[text] = self._read(item)
         except Unencodable as error:
             raise error.prepend_step(to_step(key)) from None
         return read
+
+    def _read_key(self, key: object) -> str:
+        read = self._read(key)
+        if not self._marks_types:
+            return to_key_text(read)
+        return (ValueText if isinstance(read, str) else NumberText)(to_key_text(read))
 
     def _make_class_reader(self, kind: type) -> EncodeHook:
         names = {item.key: item.attribute for item in get_fields(kind)}
@@ -181,7 +220,7 @@ class ValueReader:
         if (missing := _find_missing_field(kind, stored)) is not None:  # whoever reads it runs code of the class
             raise Unencodable(f"{get_qualified_name(kind)} does not hold its field {missing!r}")
         if getattr(kind, "__pydantic_root_model__", False):
-            return self._read(stored["root"])
+            return self._member_reader.read(stored["root"])
         if covering := _list_field_names(kind) & extras.keys():
             covered = shorten_value(min(covering))
             raise Unencodable(f"{get_qualified_name(kind)} has a key with the name of a field: {covered}")
@@ -192,7 +231,8 @@ class ValueReader:
             if key in members:  # one of them would hide the other
                 raise Unencodable(f"{get_qualified_name(kind)} holds two values under the key {shorten_value(key)}")
             members[key] = member
-        read = self._read_mapping(members)
+        reader: ValueReader = self._member_reader
+        read = reader._read_mapping(members)
         return ObjectMembers(read, extras.keys()) if self._marks_types else read
 
 
@@ -203,10 +243,41 @@ def _mark_text(read: EncodeHook, value: object) -> object:
 
 def is_address_type(kind: type) -> bool:
     """Tell whether *kind* is an address of `ipaddress` or pydantic, whose text is all that it is."""
-    return _is_of_module(kind, _TEXT_MODULES)
+    endings = _ADDRESS_NAMES.get(kind.__module__, ())
+    return get_class_name(kind).endswith(endings) and _is_of_module(kind, _ADDRESS_NAMES)
 
 
-def _is_of_module(kind: type, modules: Set[str]) -> bool:
+def read_address(value: object) -> str:
+    """
+    Return the text of an address.
+
+    Raises:
+        Unencodable: It holds an object that somebody put in, whose code would write the text.
+    """
+    if not _holds_plain_values(value):
+        raise Unencodable(_say_who_reads(type(value)))
+    return str(value)
+
+
+def _holds_plain_values(address: object) -> bool:
+    state = object.__getstate__(address)
+    stores = [store for store in (state if type(state) is tuple else (state,)) if store is not None]
+    return all(type(store) is dict for store in stores) and all(
+        type(item) in SCALAR_TYPES or (is_address_type(type(item)) and _holds_plain_values(item))
+        for store in stores
+        for name, item in store.items()
+        if name != "hosts"  # a function that a network of one or two hosts has; no text is made of it
+    )
+
+
+def _read_pattern(value: re.Pattern[str]) -> str:
+    """Return the text of a regular expression; one whose flags are not in it is refused, as bytes are."""
+    if type(value.pattern) is not str or re.compile(value.pattern).flags != value.flags:
+        raise Unencodable("is a regular expression that its text alone does not give")
+    return value.pattern
+
+
+def _is_of_module(kind: type, modules: Container[str]) -> bool:
     """Tell whether *kind* is what one of *modules* has under its name."""
     return kind.__module__ in modules and getattr(sys.modules[kind.__module__], get_class_name(kind), None) is kind
 
@@ -241,11 +312,16 @@ def _list_field_names(kind: Hint) -> set[str]:
 def iter_model_members(model: Any) -> Iterator[tuple[object, object]]:
     """Yield what a model holds: its fields, by the names of its schema, and its extra keys."""
     stored, kind = dict(dict.items(vars(model))), type(model)  # its own code may say something else
-    by_alias = kind.model_config.get("validate_by_alias") is not False
-    for name, item in kind.model_fields.items():
+    for name in kind.model_fields:
         if name in stored:
-            yield (find_model_key(item, name) or name if by_alias else name), stored[name]
+            yield get_field_key(kind, name), stored[name]
     yield from dict.items(get_extra_members(model))
+
+
+def get_field_key(kind: Hint, name: str) -> str:
+    """Return the name under which a pydantic model takes a field, and its schema has it."""
+    by_alias = kind.model_config.get("validate_by_alias") is not False
+    return (find_model_key(kind.model_fields[name], name) if by_alias else None) or name
 
 
 def get_extra_members(model: object) -> dict[str, object]:

@@ -16,6 +16,7 @@ from praval_tools.schema.decode_hooks import DecodeHooks, with_depth_check, with
 from praval_tools.schema.docstrings import extract_parameter_descriptions
 from praval_tools.schema.encode import Encoder, to_json_bytes
 from praval_tools.schema.function_defaults import find_passable_defaults, list_defaults
+from praval_tools.schema.hidden_values import hide_values_of_secrets
 from praval_tools.schema.json_input import copy_json, normalize_json
 from praval_tools.schema.json_schema import JsonSchemaBuilder, build_parameters_schema
 from praval_tools.schema.json_values import to_canonical_json, to_step
@@ -415,7 +416,8 @@ class SuppliedSchema:
         self, schema: JsonSchema, get_function: Callable[[], tuple[Callable[..., object], Signature]],
         result_schema: JsonSchema | None = None, marked_names: frozenset[str] = frozenset(),
     ) -> None:  # fmt: skip
-        self.parameters_schema, self.result_schema = hide_secret_values(schema, marked_names), result_schema
+        self.parameters_schema = hide_values_of_secrets(hide_secret_values(schema, marked_names))
+        self.result_schema = result_schema
         self.validator = Validator(schema, lambda: list_reserved_names(get_function()[1]))
         self._offered = schema.get("properties", {}).keys()
         self._get_function, self._reader = get_function, ValueReader()

@@ -3,8 +3,13 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections import deque
 from dataclasses import dataclass, field
-from typing import Annotated, Any, NotRequired, Self
+from ipaddress import IPv4Interface, IPv6Address
+from pathlib import PurePosixPath
+from typing import Annotated, Any, NamedTuple, NotRequired, Self
 
 import attrs
 import pytest
@@ -125,6 +130,66 @@ class FieldMail:
     headers: Fields
 
 
+class Point(NamedTuple):
+    x: int
+    y: int = 2
+
+
+@dataclass
+class Line:
+    ends: list[Point]
+
+
+class Numbers(BaseModel):
+    amount: deque[int]
+
+
+class Points(BaseModel):
+    amount: Point
+
+
+class Lines(BaseModel):
+    amount: Line
+
+
+class RootPoint(RootModel[Point]):
+    pass
+
+
+class Points2(BaseModel):
+    amount: RootPoint
+
+
+class Patterns(BaseModel):
+    amount: re.Pattern[str]
+
+
+class Address(BaseModel):
+    amount: IPv6Address
+
+
+class Host(BaseModel):
+    amount: IPv4Interface
+
+
+class ByPath(BaseModel):
+    amount: dict[PurePosixPath, int]
+
+
+class ByOtherPath(ByPath):
+    @field_validator("amount")
+    @classmethod
+    def change(cls, value: dict[PurePosixPath, int]) -> dict[PurePosixPath, int]:
+        """Take another path."""
+        return {PurePosixPath("1" if path == PurePosixPath("1.0") else path): count for path, count in value.items()}
+
+
+PYDANTIC_FIELDS: list[tuple[Any, Any]] = [
+    (Numbers, [1, 2]), (Points, [1, 3]), (Points, [1]), (Lines, {"ends": [[1, 2]]}), (Points2, [1, 2]),
+    (Patterns, "a.b"), (Address, "fe80::1"), (Host, "10.0.0.1"), (ByPath, {"1.0": 1}),
+]  # fmt: skip
+
+
 def pay_with(kind: Any, given: dict[str, Any], journal: str | None) -> tuple[ToolRegistry, list[Any], ToolCall]:
     """Return a registry with a tool that needs an approval, what the tool gets, and a call of it."""
     registry, got = ToolRegistry(journal=journal), list[Any]()
@@ -170,6 +235,39 @@ def test_classes_that_keep_them(kind: Any, given: dict[str, Any], journal: str |
 
     assert Outcome.OK is registry.execute(call).outcome
     assert [(1, "fine")] == got
+
+
+@pytest.mark.parametrize(("kind", "given"), PYDANTIC_FIELDS, ids=str)
+def test_fields_that_pydantic_writes_otherwise(kind: Any, given: Any) -> None:
+    """Broken promise: what an approver was shown of a model, and gave back, was refused."""
+    registry, got, call = pay_with(kind, {"amount": given}, None)
+    registry.set_approval_handler(lambda request: Allow({**request.arguments, "note": "fine"}))
+
+    assert Outcome.OK is registry.execute(call).outcome
+    assert [(kind.model_validate_json(json.dumps({"amount": given})).amount, "fine")] == got
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "written"),
+    [(Address, "fe80::1", "FE80:0::2"), (Host, "10.0.0.1", "10.0.0.2"), (Points, [1, 2], [3, 4]), (Numbers, [1], [2])],
+    ids=str,
+)
+def test_fields_that_an_approver_writes_in_another_spelling(kind: Any, given: Any, written: Any) -> None:
+    """Broken promise: an address in upper case was taken for a value that its class had changed."""
+    registry, got, call = pay_with(kind, {"amount": given}, None)
+    registry.set_approval_handler(lambda request: Allow({"order": {"amount": written}}))
+
+    assert Outcome.OK is registry.execute(call).outcome
+    assert [(kind.model_validate_json(json.dumps({"amount": written})).amount, "")] == got
+
+
+def test_keys_that_only_look_like_one_number() -> None:
+    """Broken promise: a class took the path `1` where an approver had written `1.0`."""
+    registry, got, call = pay_with(ByOtherPath, {"amount": {"a": 1}}, None)
+    registry.set_approval_handler(lambda request: Allow({"order": {"amount": {"1.0": 1}}}))
+
+    assert Outcome.FORBIDDEN is registry.execute(call).outcome
+    assert got == []
 
 
 def send_without_bcc(kind: Any, journal: str | None) -> tuple[Outcome, list[Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import make_dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import attrs
 import pytest
@@ -294,6 +294,15 @@ class Open(BaseModel):
     amount: int = Field(alias="amt", serialization_alias="written")
 
 
+class Offset(NamedTuple):
+    x: int
+    y: int
+
+
+class Step(BaseModel):
+    by: Offset
+
+
 class TestFields:
     def test_that_cover_methods_are_judged(self) -> None:
         """Broken promise: a field named as a method of its base was said not to be stored, and calls were refused."""
@@ -311,6 +320,21 @@ class TestFields:
 
         assert "a" == registry.execute(call).result
         assert [{"schema": "a", "old": 1, "copy": 3}] == shown
+
+    @pytest.mark.parametrize("given", [[5, 5], [5, 50]], ids=str)
+    def test_of_named_tuples_are_judged_as_the_schema_of_the_model_says(self, given: list[int]) -> None:
+        """Broken promise: pydantic describes them as arrays, and calls within a bound on their items were refused."""
+        registry = ToolRegistry()
+
+        @registry.tool(owned_by="boss")
+        def move(step: Step) -> int:
+            """Move."""
+            return step.by.x
+
+        registry.grant("move", "intern", where={"step": {"properties": {"by": {"items": {"maximum": 10}}}}})
+        result = registry.execute(ToolCall("1", "move", {"step": {"by": given}}, "intern"))
+
+        assert result.outcome is (Outcome.OK if max(given) <= 10 else Outcome.FORBIDDEN)
 
     @pytest.mark.parametrize("key", ["amount", "written"])
     def test_of_other_names_are_no_extra_keys(self, key: str) -> None:

@@ -19,7 +19,7 @@ import attrs
 import jsonschema_rs
 import pytest
 from annotated_types import Ge
-from pydantic import BaseModel, BeforeValidator, Field, computed_field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, computed_field
 from replay_rig import iter_results, make_giver
 
 from praval_tools import Content, Outcome, Tool, ToolCall, ToolRegistry
@@ -121,10 +121,27 @@ class Written(BaseModel):
         return self.amount * 2
 
 
+class ByName(BaseModel):
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=False)
+    amount: int = Field(alias="Amount")
+
+
+class Renamed(BaseModel):
+    amount: int = Field(serialization_alias="Amount")
+
+
+class Loose(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    inner: Renamed
+    word: str = Field("", exclude=True)
+
+
 CHANGED: list[tuple[Any, Any]] = [
     (Tenfold, Tenfold(1)), (Doubled, Doubled(1)), (list[Tenfold], [Tenfold(1)]), (dict[float, int], {1: 1, 2.5: 2}),
     (Written, Written(NAME="x")), (Written, Written(NAME="x", inner=[Inner(when="now")])), (Inner, Inner(when="now")),
-    (list[Inner | None], [None, Inner(when="now")]),
+    (list[Inner | None], [None, Inner(when="now")]), (ByName, ByName(amount=5)), (list[ByName], [ByName(amount=5)]),
+    (Loose, Loose(inner=Renamed(amount=5))), (Loose, Loose.model_validate({"inner": {"amount": 5}, "note": "x"})),
+    (Loose | Renamed, Renamed(amount=5)),
 ]  # fmt: skip
 """Hint, and a value of which its class makes another one, or which it writes otherwise than it takes it."""
 

@@ -1,18 +1,19 @@
 """What a supplied schema marks as secret: no model is shown its default or an example of it, and the tool gets it."""
 
-# Tests of: schema/secret_marks, schema/model_schemas, tools/compiled, tools/implementation
+# Tests of: schema/hidden_values, schema/secret_marks, schema/model_schemas, tools/compiled, tools/implementation
 
 from __future__ import annotations
 
 import copy
+import inspect
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from pydantic.json_schema import GenerateJsonSchema
 
 from praval_tools import Outcome, Secret, Tool, ToolCall, ToolRegistry
@@ -181,6 +182,105 @@ def test_models_that_describe_themselves(kind: Any) -> None:
     registry.tool("take", owned_by="ann")(take)
     shown = json.dumps(registry.schemas("ann"))
     assert "Mine." in shown and SECRET not in shown
+
+
+class Login(BaseModel):
+    user: str = "ann"
+    pin: Annotated[str, Secret] = Field(SECRET, examples=[SECRET])
+
+
+class Inside(BaseModel):
+    text: str = Field(SECRET, examples=[SECRET])
+
+
+class Marked(BaseModel):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"key": SECRET}]})
+    key: SecretStr = Field(SecretStr(SECRET), examples=[SECRET])
+    words: list[Annotated[str, Secret]] = Field([SECRET], examples=[[SECRET]])
+    login: Login = Field(Login(), examples=[{"user": "bo", "pin": SECRET}])
+    more: list[Login] = Field([], examples=[[{"pin": SECRET}]])
+    whole: Annotated[Inside, Secret] = Field(..., examples=[{"text": SECRET}])
+    color: str = Field("public", examples=["red"])
+
+
+class Named(BaseModel):
+    password: str = Field(SECRET, examples=[SECRET])
+    api_key: str | None = SECRET
+    color: str = "public"
+
+
+@dataclass
+class NamedFields:
+    tokens: list[str] = field(default_factory=lambda: [SECRET])
+    headers: dict[str, str] = field(default_factory=lambda: {"Authorization": SECRET, "Accept": "text"})
+    color: str = "public"
+
+
+def show_schema(hint: Any, default: Any = inspect.Parameter.empty) -> str:
+    """Return the schema that a model is shown of a parameter."""
+    registry = ToolRegistry()
+
+    def take(order: Any) -> None:
+        """Take."""
+
+    take.__annotations__["order"] = hint
+    if default is not inspect.Parameter.empty:
+        take.__defaults__ = (default,)
+    registry.tool("take", owned_by="ann")(take)
+    return json.dumps(registry.schemas("ann"))
+
+
+@pytest.mark.parametrize(
+    "values", [(Marked,), (Named,), (NamedFields,), (Named, Named()), (NamedFields, NamedFields())], ids=str
+)
+def test_values_of_what_classes_mark_or_name_as_secrets(values: tuple[Any, ...]) -> None:
+    """Broken promise: examples of marked fields, and defaults of those named like a secret, were shown to models."""
+    shown = show_schema(*values)
+
+    assert SECRET not in shown
+    assert "public" in shown
+
+
+def test_values_of_parameters_that_are_named_like_secrets() -> None:
+    """Broken promise: the default of a `password` was shown to models, that of a marked parameter was not."""
+    registry = ToolRegistry()
+
+    @registry.tool(owned_by="ann")
+    def log_in(
+        password: str = SECRET, api_key: Annotated[str, Field(examples=[SECRET])] = "", max_tokens: int = 500,
+        with_token: bool = True, cookie: str | None = None, options: dict[str, str] = {"jwt": SECRET},
+    ) -> None:  # fmt: skip
+        """Log in."""
+
+    shown = registry.get_tool("log_in").parameters["properties"]
+
+    assert {"api_key": "", "max_tokens": 500, "with_token": True, "cookie": None} == {
+        name: part["default"] for name, part in shown.items() if "default" in part
+    }
+    assert SECRET not in json.dumps(shown)
+
+
+@pytest.mark.parametrize("reference", [False, True], ids=["in place", "by reference"])
+def test_values_in_a_supplied_schema_that_are_named_like_secrets(reference: bool) -> None:
+    """They are hidden as those are that the schema marks; the function gets its default."""
+    key = {"type": "string", "default": SECRET, "examples": [SECRET]}
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {
+            "api_key": {"anyOf": [{"$ref": "#/$defs/key"}]} if reference else key,
+            "color": {"type": "string", "default": "public"},
+        },
+        "$defs": {"key": key} if reference else {},
+    }
+    tool = Tool("log_in", "Log in.", schema, lambda **given: given, owned_by="ann")
+    registry = ToolRegistry()
+    registry.register_tool(tool)
+
+    shown = json.dumps(registry.schemas("ann"))
+    assert SECRET not in shown and "public" in shown
+    assert SECRET in json.dumps(schema)
+    if not reference:
+        assert SECRET == registry.execute(ToolCall("1", "log_in", {}, "ann")).result["api_key"]
 
 
 class Lazy:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections import UserList
+import re
+from collections import UserList, deque
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
-from ipaddress import IPv4Address
+from ipaddress import AddressValueError, IPv4Address, IPv4Interface, IPv6Address, IPv6Network
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic_core import TzInfo
+from pydantic import HttpUrl, NameEmail, PostgresDsn
+from pydantic_core import ArgsKwargs, MultiHostUrl, PydanticCustomError, Some, TzInfo, Url
 from type_classes import Color, Even, Pair
 from type_strategies import FORMS, json_for
 
@@ -60,6 +62,32 @@ class SlySingle(Single):
     amount = Lies()  # type: ignore[assignment]
 
 
+class SlyText:
+    """Writes itself, and anything that takes its text, as it likes."""
+
+    def __str__(self) -> str:
+        raise AssertionError("code of a value ran")
+
+    __format__ = to_bytes = __str__  # type: ignore[assignment]
+
+
+SLY_ERROR = AddressValueError(SlyText())
+SLY_URL, SLY_ADDRESS, SLY_MAIL = HttpUrl("http://a.test/"), IPv4Address("10.0.0.1"), NameEmail("a", "a@b.test")
+SLY_URL._url = SLY_ADDRESS._ip = SLY_MAIL.name = SlyText()  # type: ignore[attr-defined, assignment]
+
+ADDRESSES = [
+    Url("http://a.test/"), MultiHostUrl("postgres://a,b/c"), HttpUrl("http://a.test/"), PostgresDsn("postgres://a,b/c"),
+    NameEmail("a", "a@b.test"), IPv4Interface("10.0.0.1"), IPv6Network("fe80::/10"), IPv6Address("fe80::1%eth0"),
+]  # fmt: skip
+
+
+@dataclass
+class Tail(deque[int]):
+    """Holds items beside its field."""
+
+    length: int
+
+
 @dataclass(init=False)
 class SlyOrder:
     """Keeps its value under another name."""
@@ -102,13 +130,24 @@ class TestReading:
 
     def test_classes_containers_and_keys(self) -> None:
         """Fields are read where they are stored, in containers of all kinds, and keys become text."""
-        value = {Color.RED: [Even(2), Pair(1)], 2: {3, 2}, True: IPv4Address("10.0.0.1")}
+        value = {
+            Color.RED: [Even(2), Pair(1)],
+            2: {3, 2},
+            True: IPv4Address("10.0.0.1"),
+            "a": deque([re.compile("(?i)b")]),
+        }
 
         assert {
             "red": [{"number": 2}, {"first": 1, "second": "x"}],
             "2": [2, 3],
             "true": "10.0.0.1",
+            "a": ["(?i)b"],
         } == ValueReader().read(value)
+
+    @pytest.mark.parametrize("address", ADDRESSES, ids=lambda address: type(address).__name__)
+    def test_addresses(self, address: object) -> None:
+        """An address is its text."""
+        assert str(address) == ValueReader().read(address)
 
 
 class TestRefusing:
@@ -146,6 +185,30 @@ class TestRefusing:
         """Broken promise: its class was asked for the offset that a judge was shown, and later for that of the tool."""
         with pytest.raises(Unencodable, match="time zone of the class SlyZone"):
             ValueReader().read([value])
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            ArgsKwargs((SlyText(),)), Some(SlyText()), PydanticCustomError("a", "{n}", {"n": SlyText()}), SLY_ERROR,
+            SLY_URL, SLY_ADDRESS, SLY_MAIL,
+        ],
+        ids=lambda value: type(value).__name__,
+    )  # fmt: skip
+    def test_what_pydantic_and_ipaddress_have_beside_addresses(self, value: object) -> None:
+        """Broken promise: an error of pydantic was judged by its text, which code of a value in it wrote."""
+        with pytest.raises(Unencodable, match=r"read by its own code"):
+            ValueReader().read(value)
+
+    @pytest.mark.parametrize("value", [re.compile("a", re.I), re.compile(b"a")], ids=str)
+    def test_a_pattern_with_more_than_a_text(self, value: object) -> None:
+        """Two expressions that find other texts are not judged by one text."""
+        with pytest.raises(Unencodable, match="regular expression"):
+            ValueReader().read(value)
+
+    def test_a_class_that_is_a_deque(self) -> None:
+        """Broken promise: fields of a class that is a deque were read, its items were not."""
+        with pytest.raises(Unencodable, match="own code"):
+            ValueReader().read(Tail(1))
 
     def test_a_value_inside_itself(self) -> None:
         """A list that holds itself is refused."""

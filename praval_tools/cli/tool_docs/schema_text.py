@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from praval_tools.cli.common import JsonObject
-from praval_tools.journal.redaction.secret_names import DEFAULT_SECRET_NAMES, SecretNames, is_amount
 from praval_tools.schema.secret_marks import has_secret_schema, marks_secret
+from praval_tools.schema.secret_names import DEFAULT_SECRET_NAMES, SecretNames, is_amount
 from praval_tools.tools.mark_schemas import build_mark_schemas
 from praval_tools.tools.tool import AnyTool
 

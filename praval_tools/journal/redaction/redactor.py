@@ -20,13 +20,6 @@ import msgspec
 from praval_tools.journal.events import AgentToolCall, ApprovalAsked, EventBase, JournalEvent
 from praval_tools.journal.redaction.marker_key import compute_key_id
 from praval_tools.journal.redaction.nested_json import decode_bytes, iter_json_parts, parse_json, parse_nested_json
-from praval_tools.journal.redaction.secret_names import (
-    DEFAULT_SECRET_NAMES,
-    HARMLESS_VALUES,
-    TRAILING_PUNCTUATION,
-    SecretNames,
-    is_amount,
-)
 from praval_tools.journal.redaction.secret_search import (
     MIN_SECRET_LENGTH,
     NO_SECRETS,
@@ -49,6 +42,13 @@ from praval_tools.journal.redaction.secret_tree import (
     list_secret_keys,
 )
 from praval_tools.schema.json_values import to_canonical_json, to_compact_json
+from praval_tools.schema.secret_names import (
+    DEFAULT_SECRET_NAMES,
+    HARMLESS_VALUES,
+    TRAILING_PUNCTUATION,
+    SecretNames,
+    is_amount,
+)
 from praval_tools.tools.value_codec import OpaqueValue, PythonValue, is_plain_json, normalize_value, pack_value
 
 _DIGEST_DOMAIN: Final = b"praval-tools/redaction/1\0"

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from attrs import Factory, define, field
 
-from praval_tools.journal.redaction.secret_names import is_amount
 from praval_tools.schema.json_pointer import resolve_pointer
 from praval_tools.schema.schema_tree import iter_schemas
 from praval_tools.schema.secret_marks import has_secret_schema, marks_secret
+from praval_tools.schema.secret_names import is_amount
 from praval_tools.tools.value_codec import PythonValue
 
 _TEXTLESS_TYPES: Final = frozenset({"number", "integer", "boolean", "null"})

@@ -13,8 +13,8 @@ from redaction_rig import (
 )
 
 from praval_tools.journal.redaction.redactor import Redactor
-from praval_tools.journal.redaction.secret_names import DEFAULT_SECRET_NAMES, SecretNames, is_amount
 from praval_tools.journal.redaction.secret_search import SecretMarkers, build_written_forms
+from praval_tools.schema.secret_names import DEFAULT_SECRET_NAMES, SecretNames, is_amount
 
 
 class TestNames:

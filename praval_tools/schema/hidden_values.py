@@ -1,0 +1,135 @@
+"""Leaves out of JSON Schemas the defaults and examples of secrets: of what is marked as one, or named like one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Set
+from enum import IntEnum
+from typing import Final
+
+from praval_tools.schema.schema_tree import JsonSchema, SchemaPart, iter_schemas, map_subschemas
+from praval_tools.schema.secret_marks import has_secret_schema, marks_secret
+from praval_tools.schema.secret_names import DEFAULT_SECRET_NAMES, SecretNames, is_amount
+
+_VALUE_KEYWORDS: Final = ("default", "examples", "example")
+_DEFINITIONS: Final = ("$defs", "definitions")
+_is_secret_name: Final = SecretNames(DEFAULT_SECRET_NAMES)
+
+
+class _Secrecy(IntEnum):
+    NONE = 0
+    NAMED = 1
+    MARKED = 2
+
+
+def hide_values_of_secrets(schema: JsonSchema) -> JsonSchema:
+    """
+    Return *schema* without defaults and examples of what is marked as secret or named like it, inside and around it.
+
+    Of what is named like a secret, amounts, true, false and empty values stay: they tell nothing.
+
+    Args:
+        schema: A whole schema, whose references lead to its own definitions.
+    """
+    parts = list(iter_schemas(schema))
+    has_values = any(keyword in part for part in parts for keyword in _VALUE_KEYWORDS)
+    hidden = _ValueHider(schema, parts).hide(schema) if has_values else schema
+    assert isinstance(hidden, dict)
+    return hidden
+
+
+class _ValueHider:
+    def __init__(self, schema: JsonSchema, parts: Iterable[JsonSchema]) -> None:
+        self._definitions: dict[str, JsonSchema] = {
+            f"#/{keyword}/{name}": part
+            for keyword in _DEFINITIONS
+            for name, part in _list_members(schema, keyword)
+            if isinstance(part, dict)
+        }
+        self._marking = self._find_marking_definitions()
+        self._secrecy_of_definitions = dict.fromkeys(self._definitions, _Secrecy.NONE)
+        for part in parts:
+            if marks_secret(part):
+                self._raise_secrecy([part], _Secrecy.MARKED)
+            named = [inner for name, inner in _list_members(part, "properties") if _is_secret_name(name)]
+            self._raise_secrecy(named, _Secrecy.NAMED)
+
+    def _find_marking_definitions(self) -> Set[str]:
+        """Return the references to definitions that mark anything as secret, or refer to one that does."""
+        marking = {reference for reference, part in self._definitions.items() if has_secret_schema(part)}
+        references = {reference: set(_iter_references(part)) for reference, part in self._definitions.items()}
+        while more := {name for name, used in references.items() if name not in marking and used & marking}:
+            marking |= more
+        return marking
+
+    def _raise_secrecy(self, parts: list[SchemaPart], secrecy: _Secrecy) -> None:
+        """Remember that what *parts* refer to is inside of a secret."""
+        while parts:
+            for reference in _iter_references(parts.pop()):
+                if self._secrecy_of_definitions.get(reference, secrecy) < secrecy:
+                    self._secrecy_of_definitions[reference] = secrecy
+                    parts.append(self._definitions[reference])
+
+    def hide(self, part: SchemaPart, secrecy: _Secrecy = _Secrecy.NONE, name: str = "") -> SchemaPart:
+        """Return a copy of *part*, which has *name* and is as secret as *secrecy* says, or as its own mark does."""
+        if not isinstance(part, dict):
+            return part
+        secrecy = _Secrecy.MARKED if marks_secret(part) else secrecy
+        is_around = any(keyword in part for keyword in _VALUE_KEYWORDS) and self._contains_marks(part)
+        rest = {
+            keyword: value for keyword, value in part.items()
+            if keyword not in _VALUE_KEYWORDS or not _is_hidden(keyword, value, secrecy, name, is_around=is_around)
+        }  # fmt: skip
+        changed = map_subschemas(
+            {keyword: value for keyword, value in rest.items() if keyword not in ("properties", *_DEFINITIONS)},
+            lambda inner: self.hide(inner, secrecy, name),
+        )
+        if isinstance(rest.get("properties"), dict):
+            changed["properties"] = {
+                key: self.hide(inner, max(secrecy, _Secrecy(_is_secret_name(key))), key)
+                for key, inner in _list_members(rest, "properties")
+            }
+        for keyword in _DEFINITIONS:
+            if isinstance(rest.get(keyword), dict):
+                changed[keyword] = {
+                    key: self.hide(inner, self._secrecy_of_definitions.get(f"#/{keyword}/{key}", secrecy))
+                    for key, inner in _list_members(rest, keyword)
+                }
+        return {keyword: changed.get(keyword, value) for keyword, value in rest.items()}
+
+    def _contains_marks(self, part: JsonSchema) -> bool:
+        return has_secret_schema(part) or not self._marking.isdisjoint(_iter_references(part))
+
+
+def _list_members(part: JsonSchema, keyword: str) -> list[tuple[str, SchemaPart]]:
+    members = part.get(keyword)
+    return list(members.items()) if isinstance(members, dict) else []
+
+
+def _iter_references(part: object) -> Iterator[str]:
+    return (inner["$ref"] for inner in iter_schemas(part) if isinstance(inner.get("$ref"), str))
+
+
+def _is_hidden(keyword: str, value: object, secrecy: _Secrecy, name: str, *, is_around: bool) -> bool:
+    """Tell whether a default or examples are left out."""
+    values = value if keyword == "examples" and isinstance(value, list) else [value]
+    if secrecy is _Secrecy.MARKED:
+        return any(item is not None for item in values)
+    if is_around and any(values):
+        return True
+    return any((secrecy and _tells_secret(name, item)) or _holds_secret(item) for item in values)
+
+
+def _holds_secret(value: object) -> bool:
+    """Tell whether an object in a JSON value has a member that is named like a secret."""
+    if isinstance(value, Mapping):
+        return any(
+            (_is_secret_name(key) and _tells_secret(key, item)) or _holds_secret(item) for key, item in value.items()
+        )
+    return isinstance(value, list) and any(map(_holds_secret, value))
+
+
+def _tells_secret(name: str, value: object) -> bool:
+    """Tell whether a value under the name of a secret is one: neither empty, nor true or false, nor an amount."""
+    if isinstance(value, bool) or value in (None, "", [], {}):
+        return False
+    return not (isinstance(value, int | float) and is_amount(name))
