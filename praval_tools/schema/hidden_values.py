@@ -12,6 +12,7 @@ from praval_tools.schema.secret_names import DEFAULT_SECRET_NAMES, SecretNames, 
 
 _VALUE_KEYWORDS: Final = ("default", "examples", "example")
 _DEFINITIONS: Final = ("$defs", "definitions")
+_SECRET_TEXT: Final = "[secret]"  # noqa: S105
 _is_secret_name: Final = SecretNames(DEFAULT_SECRET_NAMES)
 
 
@@ -25,6 +26,7 @@ def hide_values_of_secrets(schema: JsonSchema) -> JsonSchema:
     """
     Return *schema* without defaults and examples of what is marked as secret or named like it, inside and around it.
 
+    In a default of what is around something named like a secret, "[secret]" stands for that.
     Of what is named like a secret, amounts, true, false and empty values stay: they tell nothing.
 
     Args:
@@ -76,7 +78,8 @@ class _ValueHider:
         secrecy = _Secrecy.MARKED if marks_secret(part) else secrecy
         is_around = any(keyword in part for keyword in _VALUE_KEYWORDS) and self._contains_marks(part)
         rest = {
-            keyword: value for keyword, value in part.items()
+            keyword: _replace_secret_members(value) if keyword in _VALUE_KEYWORDS else value
+            for keyword, value in part.items()
             if keyword not in _VALUE_KEYWORDS or not _is_hidden(keyword, value, secrecy, name, is_around=is_around)
         }  # fmt: skip
         changed = map_subschemas(
@@ -116,16 +119,17 @@ def _is_hidden(keyword: str, value: object, secrecy: _Secrecy, name: str, *, is_
         return any(item is not None for item in values)
     if is_around and any(values):
         return True
-    return any((secrecy and _tells_secret(name, item)) or _holds_secret(item) for item in values)
+    return secrecy is _Secrecy.NAMED and any(_tells_secret(name, item) for item in values)
 
 
-def _holds_secret(value: object) -> bool:
-    """Tell whether an object in a JSON value has a member that is named like a secret."""
+def _replace_secret_members(value: object) -> object:
+    """Return a copy of a JSON value in which a text stands for each member that is named like a secret."""
     if isinstance(value, Mapping):
-        return any(
-            (_is_secret_name(key) and _tells_secret(key, item)) or _holds_secret(item) for key, item in value.items()
-        )
-    return isinstance(value, list) and any(map(_holds_secret, value))
+        return {
+            key: _SECRET_TEXT if _is_secret_name(key) and _tells_secret(key, item) else _replace_secret_members(item)
+            for key, item in value.items()
+        }
+    return list(map(_replace_secret_members, value)) if isinstance(value, list) else value
 
 
 def _tells_secret(name: str, value: object) -> bool:

@@ -254,7 +254,13 @@ def test_values_of_parameters_that_are_named_like_secrets() -> None:
 
     shown = registry.get_tool("log_in").parameters["properties"]
 
-    assert {"api_key": "", "max_tokens": 500, "with_token": True, "cookie": None} == {
+    assert {
+        "api_key": "",
+        "max_tokens": 500,
+        "with_token": True,
+        "cookie": None,
+        "options": {"jwt": "[secret]"},
+    } == {  # fmt: skip
         name: part["default"] for name, part in shown.items() if "default" in part
     }
     assert SECRET not in json.dumps(shown)
