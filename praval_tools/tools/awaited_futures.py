@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Future
 
 
-class AwaitedFuture(Protocol):
+class AwaitedObject(Protocol):
     """What a task asks of an object that its coroutine waits for."""
 
     _asyncio_future_blocking: bool
@@ -47,7 +47,7 @@ def may_have_code(waiting: object) -> bool:
     )
 
 
-def accept_future(waiting: AwaitedFuture) -> None:
+def accept_future(waiting: AwaitedObject) -> None:
     """
     Accept that a coroutine waits for *waiting*, as a task does.
 
@@ -67,7 +67,7 @@ def accept_future(waiting: AwaitedFuture) -> None:
     waiting._asyncio_future_blocking = False
 
 
-def follow_future(waiting: AwaitedFuture) -> Future[None]:
+def follow_future(waiting: AwaitedObject) -> Future[None]:
     """Return a plain future of the running loop, which ends when *waiting* does, and says nothing of its value."""
     import asyncio
 
@@ -81,11 +81,11 @@ def follow_future(waiting: AwaitedFuture) -> Future[None]:
     return stand_in
 
 
-def cancel_future(waiting: AwaitedFuture, error: BaseException) -> bool:
+def cancel_future(waiting: AwaitedObject, error: BaseException) -> bool:
     """Cancel *waiting* with the message of *error*, the plain cancellation of its stand-in; tell whether it did."""
     return bool(waiting.cancel(msg=error.args[0] if error.args else None))
 
 
-def check_future(waiting: AwaitedFuture) -> None:
+def check_future(waiting: AwaitedObject) -> None:
     """Raise what *waiting*, which has ended, raises."""
     waiting.result()
