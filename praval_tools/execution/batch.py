@@ -141,7 +141,7 @@ async def run_batch_async(
 
 
 class _CallFailedError(Exception):
-    """A call of a batch raised what is no result of it."""
+    """A call of a batch raised something that is not a result."""
 
 
 async def _run_as_tasks(indexes: Sequence[int], run_call: Callable[[int], Awaitable[None]]) -> None:

@@ -8,12 +8,25 @@ coroutine. It is given a plain future instead, which ends when the object does.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from types import ModuleType
+from typing import TYPE_CHECKING, Protocol
 
 from praval_tools.names import get_class_name
 
 if TYPE_CHECKING:
-    from asyncio import Future
+    from asyncio import AbstractEventLoop, Future
+
+
+class AwaitedObject(Protocol):
+    """What a task asks of an object that its coroutine waits for."""
+
+    _asyncio_future_blocking: bool
+
+    def get_loop(self) -> AbstractEventLoop: ...
+    def add_done_callback(self, function: Callable[[object], object], /) -> object: ...
+    def cancel(self, *, msg: object) -> bool: ...
+    def result(self) -> object: ...
 
 
 def may_have_code(waiting: object) -> bool:
@@ -23,22 +36,23 @@ def may_have_code(waiting: object) -> bool:
     A future of asyncio's own class has none. A task passes its cancellation on to what it waits for itself, and
     a future that does not fit is quoted in an error, with its value.
     """
-    asyncio: Any = sys.modules.get("asyncio.futures")
+    asyncio: ModuleType | None = sys.modules.get("asyncio.futures")
     if asyncio is None or (loop := asyncio.events._get_running_loop()) is None:
         return False
+    get_loop = asyncio.Future.get_loop  # of the class: an attribute of the object may hide it
     return not (
         type(waiting) is asyncio.Future
         and waiting._asyncio_future_blocking  # type: ignore[attr-defined]
-        and waiting._loop is loop  # type: ignore[attr-defined]
+        and get_loop(waiting) is loop
     )
 
 
-def accept_future(waiting: Any) -> None:
+def accept_future(waiting: AwaitedObject) -> None:
     """
     Accept that a coroutine waits for *waiting*, as a task does.
 
     Raises:
-        RuntimeError: It is no future that the running loop can wait for.
+        RuntimeError: It is not a future that the running loop can wait for.
     """
     import asyncio
 
@@ -53,7 +67,7 @@ def accept_future(waiting: Any) -> None:
     waiting._asyncio_future_blocking = False
 
 
-def follow_future(waiting: Any) -> Future[None]:
+def follow_future(waiting: AwaitedObject) -> Future[None]:
     """Return a plain future of the running loop, which ends when *waiting* does, and says nothing of its value."""
     import asyncio
 
@@ -67,11 +81,11 @@ def follow_future(waiting: Any) -> Future[None]:
     return stand_in
 
 
-def cancel_future(waiting: Any, error: BaseException) -> bool:
+def cancel_future(waiting: AwaitedObject, error: BaseException) -> bool:
     """Cancel *waiting* with the message of *error*, the plain cancellation of its stand-in; tell whether it did."""
     return bool(waiting.cancel(msg=error.args[0] if error.args else None))
 
 
-def check_future(waiting: Any) -> None:
+def check_future(waiting: AwaitedObject) -> None:
     """Raise what *waiting*, which has ended, raises."""
     waiting.result()

@@ -9,13 +9,14 @@ from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from functools import wraps
 from types import coroutine
-from typing import Any, Final, ParamSpec, Protocol, TypeVar
+from typing import Any, Final, ParamSpec, Protocol, TypeVar, cast
 
 import msgspec
 
 from praval_tools.errors import AccessWarning, NotOwnerError, ToolUsageError, get_user_stacklevel
 from praval_tools.names import OPERATOR, set_object_context
 from praval_tools.tools.awaited_futures import (
+    AwaitedObject,
     accept_future,
     cancel_future,
     check_future,
@@ -279,7 +280,7 @@ def resume_in_frames(work: Work, waiting: object, inner: Frame | None) -> Work:
             if waiting is None or not may_have_code(waiting):
                 answer = yield waiting
             else:
-                answer = yield from _await_unasked(waiting, inner)
+                answer = yield from _await_unasked(cast("AwaitedObject", waiting), inner)
         except BaseException as error:  # thrown into the work, which decides
             if type(error) is GeneratorExit and is_collecting():
                 run_finalizer(_close_in_frame, work, inner)
@@ -301,7 +302,7 @@ def resume_in_frames(work: Work, waiting: object, inner: Frame | None) -> Work:
 
 
 @coroutine
-def _await_unasked(waiting: object, inner: Frame | None) -> Work:
+def _await_unasked(waiting: AwaitedObject, inner: Frame | None) -> Work:
     """Wait for a future that may have code of its own, all of which runs in *inner*; a plain one is yielded."""
     _run_in_frame(inner, accept_future, waiting)
     while True:

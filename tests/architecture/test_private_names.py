@@ -22,6 +22,7 @@ NAMES_OF_PYTHON = {
     "_replace",
     "_fields",
     "_asdict",
+    "_asyncio_future_blocking",
 }
 """Names of the standard library that are documented, or without which there is no other way."""
 

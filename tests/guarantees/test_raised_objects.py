@@ -143,7 +143,7 @@ def test_run_nothing_as_the_host(way: str, base: type[BaseException]) -> None:
 
 
 class Fatal(BaseException):
-    """What is no result of a call."""
+    """What ends a call without a result."""
 
 
 def test_end_a_batch_as_they_are() -> None:

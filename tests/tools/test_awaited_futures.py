@@ -251,7 +251,7 @@ class TestWaiting:
 
     @pytest.mark.parametrize("kind", [asyncio.Future, OwnFuture])
     def test_raises_the_error(self, kind: type[asyncio.Future[object]], probe: Probe) -> None:
-        """The work is told the error, and may go on."""
+        """The work gets the error, and may go on."""
 
         async def wait() -> object:
             future = kind(loop=asyncio.get_running_loop())
