@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
 from praval_tools.names import get_class_name, get_plain_type, has_type, shorten_repr, to_plain_scalar, to_plain_text
 from praval_tools.schema.type_handler import Mismatch, Unencodable
 from praval_tools.values.builtin_iteration import iterate_items_without_overrides, iterate_without_overrides
+
+T = TypeVar("T")
 
 INT_LIMIT: Final = 10**4300
 LOWER_INT_LIMIT: Final = -INT_LIMIT
@@ -157,7 +159,7 @@ def is_json(value: object) -> bool:
     return next(iter_json_problems(value, MAX_DEPTH - 1), None) is None
 
 
-def copy_members(value: dict[Any, Any]) -> dict[str, Any]:
+def copy_members(value: dict[str, T]) -> dict[str, T]:
     """
     Return a copy of a plain dict whose keys are texts, of one moment: another thread may change the dict.
 

@@ -58,7 +58,6 @@ class Tool(Generic[P, R]):
 
     Raises:
         ToolDefinitionError: With every problem of the definition.
-        InvalidNameError: The namespace or the name after it is not a text.
     """
 
     name: str
@@ -91,8 +90,7 @@ class Tool(Generic[P, R]):
         **more: Any,
     ) -> None:
         functions = [each for each in (callable, func, fn) if each is not None]
-        function = functions[0] if functions else None
-        if any(other is not function for other in functions):
+        if any(other is not functions[0] for other in functions):
             raise ToolUsageError("callable=, func= and fn= are names of one thing; pass one of them.")
         namespace, method_name = check_name_part(namespace), check_name_part(method_name)
         if namespace and not name.startswith((f"{namespace}-", f"{namespace}.")):
@@ -100,7 +98,7 @@ class Tool(Generic[P, R]):
         if namespace and method_name is None:
             method_name = name[len(namespace) + 1 :]
         _initialize_tool(
-            self, function, name, description, metadata, more, namespace, method_name,
+            self, functions[0] if functions else None, name, description, metadata, more, namespace, method_name,
             strict=parameters is None, schema=parameters, is_async=is_async, doc=doc, own_signature=signature,
         )  # fmt: skip
 
