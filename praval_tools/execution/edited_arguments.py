@@ -20,9 +20,10 @@ from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.schema.spellings import have_same_reading
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.schema.value_reader import NumberText, ObjectMembers, SetItems, ValueReader, ValueText
-from praval_tools.tools.compiled import Arguments, SuppliedSchema
+from praval_tools.tools.compiled import Arguments
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.implementation import BoundArguments, ToolImplementation
+from praval_tools.tools.supplied import SuppliedSchema
 
 _Place: TypeAlias = tuple[str | int, ...]
 _Object: TypeAlias = dict[str | int, object]

@@ -29,11 +29,12 @@ from praval_tools.schema.type_handler import Mismatch
 from praval_tools.schema.type_hints import Hint
 from praval_tools.schema.type_lookup import has_only_builtin_types
 from praval_tools.schema.validator import Validator
-from praval_tools.tools.compiled import Arguments, CompiledSignature, SuppliedSchema
+from praval_tools.tools.compiled import Arguments, CompiledSignature
 from praval_tools.tools.context import ToolContext, find_deps_hint
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.metadata import ToolMetadata
 from praval_tools.tools.source import DeclarationSite
+from praval_tools.tools.supplied import SuppliedSchema
 
 MISS: Any = type("MISS", (), {"__repr__": lambda self: "MISS", "__slots__": ()})()
 """What the fast check answers where the arguments are not a strict match as they stand."""

@@ -1,6 +1,6 @@
 """What policies, approvers and bounds see of a default is what a function gets, whatever wraps it, wherever it runs."""
 
-# Tests of: schema/function_defaults, execution/sent_values
+# Tests of: schema/function_defaults, execution/sent_values, tools/supplied
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class TestProcesses:
     @pytest.mark.parametrize("schema", [OPEN, HIDDEN], ids=["open", "hidden"])
     @pytest.mark.parametrize("judge_name", [*JUDGED, "nobody"])
     @pytest.mark.parametrize("engine", ["thread", "process"])
-    @pytest.mark.parametrize("name", ["pay_house", "pay_unevenly", "pay_slowly"])
+    @pytest.mark.parametrize("name", ["pay_elsewhere", "pay_unevenly", "pay_slowly"])
     def test_get_what_was_judged(self, name: str, engine: str, judge_name: str, schema: dict[str, Any]) -> None:
         """Broken promise: a process filled in its own default, where another had been judged."""
         judged = judge(getattr(wrapped_tools, name), schema, judge_name, engine, to="ann")
@@ -141,7 +141,7 @@ class TestProcesses:
     @pytest.mark.parametrize("engine", ["thread", "process"])
     def test_meet_bounds(self, engine: str) -> None:
         """A bound judged another default than that of the wrapper in the process."""
-        judged = judge(wrapped_tools.pay_house, OPEN, "bound", engine, to="ann")
+        judged = judge(wrapped_tools.pay_elsewhere, OPEN, "bound", engine, to="ann")
 
         assert {"to": "ann", "amount": 5} == judged.result.result
 
@@ -184,7 +184,7 @@ class TestUnreadableDefaults:
 
 class TestEdits:
     def test_leave_defaults_as_they_were_shown(self) -> None:
-        """Broken promise: an approver who changed one argument was told that the shown default is unknown."""
+        """Broken promise: where an approver changed one argument, the default beside it was refused as unknown."""
         judged = judge(pay_any, HIDDEN, "edit", edit={"to": "bob"}, to="ann")
 
         assert (Outcome.OK, {"to": "bob", "amount": 5}) == (judged.result.outcome, judged.result.result)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-HOUSE: int = 1000
+OTHER: int = 1000
 """What wrappers would pay by themselves."""
 
 
@@ -44,7 +44,7 @@ def wrap_named(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return *function* with another default."""
 
     @functools.wraps(function)
-    def wrapped(to: str, amount: int = HOUSE) -> Any:
+    def wrapped(to: str, amount: int = OTHER) -> Any:
         return function(to, amount)
 
     return wrapped
@@ -55,7 +55,7 @@ def wrap_any(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def wrapped(*args: Any, **given: Any) -> Any:
-        given.setdefault("amount", HOUSE)
+        given.setdefault("amount", OTHER)
         return function(*args, **given)
 
     return wrapped
@@ -73,7 +73,7 @@ def wrap_fixed(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def wrapped(to: str) -> Any:
-        return function(to, HOUSE)
+        return function(to, OTHER)
 
     return wrapped
 
@@ -98,12 +98,12 @@ class Wrapper:
 
     def __call__(self, **given: Any) -> Any:
         """Call it."""
-        given.setdefault("amount", HOUSE)
+        given.setdefault("amount", OTHER)
         return self._function(**given)
 
 
 @wrap_any
-def pay_house(to: str, amount: int = 5) -> dict[str, Any]:
+def pay_elsewhere(to: str, amount: int = 5) -> dict[str, Any]:
     """Pay, found by other processes under this name."""
     return {"to": to, "amount": amount}
 

@@ -153,11 +153,12 @@ def _iter_decimal_texts(value: object, known: SchemaPart) -> Iterator[str]:
     elif isinstance(value, list):
         first = list_or_empty(known.get("prefixItems"))
         for item, part in zip_longest(value, first[: len(value)], fillvalue=known.get("items", True)):
-            yield from _iter_decimal_texts(item, part)
+            yield from _iter_decimal_texts(item, True if part is None else part)
     elif isinstance(value, dict):
-        properties, other = known.get("properties"), known.get("additionalProperties", True)
+        properties: dict[str, SchemaPart] = known.get("properties") or {}
+        other: SchemaPart = known.get("additionalProperties", True)
         for name, item in value.items():
-            yield from _iter_decimal_texts(item, properties.get(name, other) if isinstance(properties, dict) else other)
+            yield from _iter_decimal_texts(item, properties.get(name, other))
 
 
 def _iter_branches(known: SchemaPart) -> Iterator[SchemaPart]:

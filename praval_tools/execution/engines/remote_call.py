@@ -46,9 +46,9 @@ from praval_tools.forks import FIRST_USE_LOCK
 from praval_tools.names import check_agent_name, has_type
 from praval_tools.schema.type_handler import Mismatch, Unencodable
 from praval_tools.tools.call import ToolCall, ToolResult
-from praval_tools.tools.compiled import SuppliedSchema
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.function_address import get_function_address
+from praval_tools.tools.supplied import SuppliedSchema
 from praval_tools.tools.value_codec import pack_value, unpack_value
 
 

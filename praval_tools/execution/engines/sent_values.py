@@ -16,8 +16,9 @@ from praval_tools.schema.signature import Signature
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.schema.type_hints import NOTHING
 from praval_tools.schema.value_reader import ValueReader
-from praval_tools.tools.compiled import Arguments, SuppliedSchema
+from praval_tools.tools.compiled import Arguments
 from praval_tools.tools.frames import activate_tool_frame
+from praval_tools.tools.supplied import SuppliedSchema
 from praval_tools.tools.value_codec import is_plain_json
 
 
