@@ -21,7 +21,8 @@ def find_passable_defaults(function: object, signature: Signature, offered: Set[
     """
     Return the defaults that can be passed to *function* by name.
 
-    Not those that a wrapper does not take: it gives what it wraps a value of its own.
+    Not those that a wrapper does not take: it gives what it wraps a value of its own. So may one that takes any name,
+    such as a decorator that hands in a connection: what no caller may give is passed only where each wrapper names it.
 
     Args:
         function: What is called.
@@ -32,7 +33,11 @@ def find_passable_defaults(function: object, signature: Signature, offered: Set[
     for layer, keywords in _iter_layers(function):
         defaults |= {name: keywords[name] for name in keywords.keys() & offered - defaults.keys()}
         if layer is not None:
-            defaults = {name: value for name, value in defaults.items() if _takes_name(layer, name)}
+            defaults = {
+                name: value
+                for name, value in defaults.items()
+                if (_takes_name if name in offered else _has_parameter)(layer, name)
+            }
     return defaults
 
 
@@ -64,5 +69,8 @@ def _find_call(function: object) -> FunctionType | None:
 
 
 def _takes_name(code: CodeType, name: str) -> bool:
-    count = code.co_argcount + code.co_kwonlyargcount
-    return bool(code.co_flags & inspect.CO_VARKEYWORDS) or name in code.co_varnames[code.co_posonlyargcount : count]
+    return bool(code.co_flags & inspect.CO_VARKEYWORDS) or _has_parameter(code, name)
+
+
+def _has_parameter(code: CodeType, name: str) -> bool:
+    return name in code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount]

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 import wrapped_tools
-from wrapped_tools import WRAPPED, Speed, pay, pay_any, wrap_any, wrap_fixed, wrap_named
+from wrapped_tools import OTHER, WRAPPED, Speed, pay, pay_any, wrap_any, wrap_fixed, wrap_named
 
 from praval_tools import Allow, ApprovalRequest, Outcome, Tool, ToolCall, ToolRegistry, ToolResult
 
@@ -90,10 +91,11 @@ class TestWrappers:
         """Broken promise: a wrapper paid 1000 by a default of its own, where 5 had been judged."""
         judged = judge(function, schema, judge_name, to="ann", **given)
 
-        amount = given.get("amount", 5)
-        assert (Outcome.OK, {"to": "ann", "amount": amount}) == (judged.result.outcome, judged.result.result)
         is_bound = function is WRAPPED["pay_partial_amount"] and schema is not OPEN
-        shown = {"to": "ann"} if is_bound else {"to": "ann", "amount": amount}
+        is_own = schema is HIDDEN and not is_bound and function is not WRAPPED["pay_named"]
+        amount = given.get("amount", OTHER if is_own else 5)
+        assert (Outcome.OK, {"to": "ann", "amount": amount}) == (judged.result.outcome, judged.result.result)
+        shown = {"to": "ann"} if is_bound or is_own else {"to": "ann", "amount": amount}
         assert (judge_name in JUDGED, True) == (bool(judged.shown), all(shown == item for item in judged.shown))
         assert [{"to": "ann", **given}] == judged.recorded
 
@@ -110,6 +112,23 @@ class TestWrappers:
 
             assert (Outcome.OK, 5) == (judged.result.outcome, judged.result.result)
             assert all(5 == shown["amount"] for shown in judged.shown)
+
+    @pytest.mark.parametrize("judge_name", JUDGED)
+    def test_that_hand_in_what_no_caller_gives_show_nothing_of_it(self, judge_name: str) -> None:
+        """A decorator for connections is not given the default of what it hands in itself."""
+
+        def find(query: str, connection: str = "none") -> str:
+            """Find."""
+            return f"{query} by {connection}"
+
+        @functools.wraps(find)
+        def wrapped(**given: Any) -> str:
+            return find(connection="pool", **given)
+
+        schema = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
+        judged = judge(wrapped, schema, judge_name, query="x")
+
+        assert ("x by pool", True) == (judged.result.result, all({"query": "x"} == shown for shown in judged.shown))
 
     @pytest.mark.parametrize("judge_name", JUDGED)
     def test_that_take_no_such_name_show_nothing(self, judge_name: str) -> None:
@@ -136,7 +155,8 @@ class TestProcesses:
         judged = judge(getattr(wrapped_tools, name), schema, judge_name, engine, to="ann")
 
         assert Outcome.OK is judged.result.outcome
-        assert all(judged.result.result == shown for shown in judged.shown)
+        is_own = name == "pay_elsewhere" and schema is HIDDEN
+        assert all(shown == ({"to": "ann"} if is_own else judged.result.result) for shown in judged.shown)
 
     @pytest.mark.parametrize("engine", ["thread", "process"])
     def test_meet_bounds(self, engine: str) -> None:
@@ -185,13 +205,13 @@ class TestUnreadableDefaults:
 class TestEdits:
     def test_leave_defaults_as_they_were_shown(self) -> None:
         """Broken promise: where an approver changed one argument, the default beside it was refused as unknown."""
-        judged = judge(pay_any, HIDDEN, "edit", edit={"to": "bob"}, to="ann")
+        judged = judge(pay, HIDDEN, "edit", edit={"to": "bob"}, to="ann")
 
         assert (Outcome.OK, {"to": "bob", "amount": 5}) == (judged.result.outcome, judged.result.result)
 
     def test_may_not_change_what_the_schema_hides(self) -> None:
         """Nobody may give it."""
-        judged = judge(pay_any, HIDDEN, "edit", edit={"amount": 6}, to="ann")
+        judged = judge(pay, HIDDEN, "edit", edit={"amount": 6}, to="ann")
 
         assert Outcome.INVALID_ARGUMENTS is judged.result.outcome
 
