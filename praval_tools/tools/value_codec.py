@@ -104,7 +104,8 @@ class _Packer:
         self._value_count = 0
 
     def pack(self, value: PythonValue, level: int) -> PythonValue:
-        kind, known_type = type(value), get_plain_type(value)
+        kind = type(value)
+        known_type = kind if kind is OpaqueValue else get_plain_type(value)
         self._value_count += 1
         if level > MAX_DEPTH or self._value_count > MAX_VALUES:
             text = f"<{get_class_name(kind)} left out: too deep or too much>"  # its repr may have no end
