@@ -17,6 +17,7 @@ from praval_tools.integrations.langchain_parameters import ToolParameters, is_as
 from praval_tools.names import shorten_repr
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.registry import ToolRegistry
+from praval_tools.schema.function_defaults import mark_as_passing_on
 from praval_tools.tools.content import Content
 from praval_tools.tools.source import Source
 from praval_tools.tools.tool import AnyTool, Tool
@@ -87,6 +88,7 @@ def _make_function(parameters: ToolParameters) -> Callable[..., object]:
         return _read_value(tool, answer)
 
     function = acall if is_async(tool) else call
+    mark_as_passing_on(function)  # to LangChain, which takes all that is declared
     function.__wrapped__ = parameters.declaration  # type: ignore[attr-defined]
     return function
 

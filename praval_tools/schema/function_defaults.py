@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from types import CodeType, FunctionType, MethodType
+from typing import Final
 
 from praval_tools.schema.signature import MAX_WRAPPERS, Signature
 from praval_tools.schema.type_hints import NOTHING
+
+_MARK: Final = "__passes_defaults_on__"
 
 
 def list_defaults(signature: Signature) -> dict[str, object]:
@@ -46,8 +49,18 @@ def is_taken(function: object, name: str) -> bool:
     return all(layer is None or _takes_name(layer, name) for layer, _ in _iter_layers(function))
 
 
+def mark_as_passing_on(function: Callable[..., object]) -> None:
+    """Say of a function with `**kwargs` that it hands in nothing itself, so that it takes what no caller may give."""
+    # `functools.wraps` copies the mark to other functions, whose code is another
+    setattr(function, _MARK, function.__code__)  # type: ignore[attr-defined]
+
+
 def _iter_layers(function: object) -> Iterator[tuple[CodeType | None, Mapping[str, object]]]:
-    """Yield the code of each function around and under wrappers, and what each partial binds, outermost first."""
+    """
+    Yield the code of each function around and under wrappers, and what each partial binds, outermost first.
+
+    Without those that only pass on what they get.
+    """
     for _ in range(MAX_WRAPPERS):
         if isinstance(function, MethodType | staticmethod):
             function = function.__func__
@@ -56,7 +69,7 @@ def _iter_layers(function: object) -> Iterator[tuple[CodeType | None, Mapping[st
             function = function.func
         else:
             call = function if isinstance(function, FunctionType) else _find_call(function)
-            if call is not None:
+            if call is not None and vars(call).get(_MARK) is not call.__code__:
                 yield call.__code__, {}
             function = getattr(function, "__wrapped__", None)
             if function is None:
