@@ -20,7 +20,7 @@ from praval_tools.errors import ToolDefinitionError
 from praval_tools.formats.format import WireObject
 from praval_tools.names import describe_error
 from praval_tools.schema.class_fields import call_container_factory
-from praval_tools.schema.function_defaults import is_taken
+from praval_tools.schema.function_defaults import find_defaults_of_wrappers, is_handed_in, is_taken
 from praval_tools.schema.model_marks import read_model_marks
 from praval_tools.schema.schema_tree import close_object_schemas, iter_schemas
 from praval_tools.schema.secret_marks import contains_secret_mark, list_field_names
@@ -277,20 +277,26 @@ def _read_own_defaults(
     """
     Return the defaults of the function itself, without those of what LangChain gives it.
 
-    What a partial binds is the function's business, unless a model may give it.
+    Where it has none, but a wrapper has, that counts. What a partial binds is the function's business, unless a model
+    may give it.
     """
     parameters = list(inspect.signature(function).parameters.values())
+    given = {item.name for item in parameters if _is_passed_by_langchain(item, hints)}
     if isinstance(tool, SingleInputTool):  # LangChain gives it its first argument by its place
-        parameters = parameters[1:]
+        given |= {item.name for item in parameters[:1]}
     _, bound = _unwrap_partials(function)
-    return {
+    own = {
         item.name: item.default
         for item in parameters
         if item.default is not item.empty
         and is_taken(function, item.name)
-        and not _is_passed_by_langchain(item, hints)
-        and (item.name not in unpassed or item.default is not None)  # LangChain leaves it to the function
-        and (item.name in shown or item.name not in bound)
+        and (item.name in shown or not (item.name in bound or is_handed_in(function, item.name)))
+    }
+    names = shown | {item.name for item in parameters}
+    return {
+        name: value
+        for name, value in (find_defaults_of_wrappers(function, names, shown) | own).items()
+        if name not in given and (name not in unpassed or value is not None)  # LangChain leaves it to the function
     }
 
 

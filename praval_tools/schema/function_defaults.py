@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import dis
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Set
 from types import CodeType, FunctionType, MethodType
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from praval_tools.schema.signature import MAX_WRAPPERS, Signature
 from praval_tools.schema.type_hints import NOTHING
 
 _MARK: Final = "__passes_defaults_on__"
+
+_NameTest: TypeAlias = Callable[[CodeType, str], bool]
+
+
+class _Layer(NamedTuple):
+    """
+    A function around or under wrappers, or a partial.
+
+    Args:
+        code: The code of the function; None for a partial.
+        values: Its own defaults that can be passed by name, or what the partial binds by name.
+    """
+
+    code: CodeType | None
+    values: Mapping[str, object]
 
 
 def list_defaults(signature: Signature) -> dict[str, object]:
@@ -24,6 +40,8 @@ def find_passable_defaults(function: object, signature: Signature, offered: Set[
     """
     Return the defaults that can be passed to *function* by name.
 
+    Where the function under all wrappers has one, that counts, else that of the outermost wrapper that has.
+
     Not those that a wrapper does not take: it gives what it wraps a value of its own. So may one that takes any name,
     such as a decorator that hands in a connection: what no caller may give is passed only where each wrapper names it.
 
@@ -32,45 +50,109 @@ def find_passable_defaults(function: object, signature: Signature, offered: Set[
         signature: What was read of it, wrappers looked through.
         offered: The names that a caller may give, also where a partial binds them: that is their default then.
     """
-    defaults = list_defaults(signature)
-    for layer, keywords in _iter_layers(function):
-        defaults |= {name: keywords[name] for name in keywords.keys() & offered - defaults.keys()}
-        if layer is not None:
-            defaults = {
-                name: value
-                for name, value in defaults.items()
-                if (_takes_name if name in offered else _has_parameter)(layer, name)
-            }
+    is_taken_by = _make_name_test(offered)
+    layers, defaults = list(_iter_layers(function)), list_defaults(signature)
+    for code, values in reversed(layers):
+        if code is None:
+            defaults |= {name: values[name] for name in values.keys() & offered}
+        else:
+            defaults = {name: value for name, value in defaults.items() if is_taken_by(code, name)}
+    own = _collect_defaults_of_wrappers(layers, is_taken_by)
+    return {name: value for name, value in own.items() if name in offered or _may_take(signature, name)} | defaults
+
+
+def find_defaults_of_extra(function: object, signature: Signature) -> dict[str, object]:
+    """Return the defaults that wrappers of *function* have for what its `**kwargs` take."""
+    if all(parameter.kind != "extra" for parameter in signature.parameters):
+        return {}
+    own = _collect_defaults_of_wrappers(list(_iter_layers(function)), _takes_name)
+    known = {parameter.name for parameter in signature.parameters if parameter.kind != "extra"}
+    return {name: value for name, value in own.items() if name not in known and _may_take(signature, name)}
+
+
+def find_defaults_of_wrappers(function: object, names: Set[str], offered: Set[str]) -> dict[str, object]:
+    """Return the defaults that wrappers of *function* have for *names*, of which a caller may give *offered*."""
+    own = _collect_defaults_of_wrappers(list(_iter_layers(function)), _make_name_test(offered))
+    return {name: value for name, value in own.items() if name in names}
+
+
+def _make_name_test(offered: Set[str]) -> _NameTest:
+    return lambda code, name: (_takes_name if name in offered else _has_parameter)(code, name)
+
+
+def _collect_defaults_of_wrappers(layers: list[_Layer], is_taken_by: _NameTest) -> dict[str, object]:
+    """Return the wrappers' own defaults that each wrapper further out takes; what a partial binds is none."""
+    defaults = dict[str, object]()
+    for code, values in reversed(layers[:-1]):
+        if code is None:
+            defaults = {name: value for name, value in defaults.items() if name not in values}
+        else:
+            defaults = {name: value for name, value in defaults.items() if is_taken_by(code, name)} | dict(values)
     return defaults
+
+
+def _may_take(signature: Signature, name: str) -> bool:
+    """Tell whether the function under all wrappers takes an argument of this name, by its `**kwargs`, too."""
+    if name in signature.bound_names:
+        return False
+    kinds = {parameter.name: parameter.kind for parameter in signature.parameters if parameter.kind != "extra"}
+    return kinds.get(name) == "normal" or (name not in kinds and len(kinds) < len(signature.parameters))
 
 
 def is_taken(function: object, name: str) -> bool:
     """Tell whether *function* and each wrapper of it take what is passed by this name."""
-    return all(layer is None or _takes_name(layer, name) for layer, _ in _iter_layers(function))
+    return all(code is None or _takes_name(code, name) for code, _ in _iter_layers(function))
+
+
+def is_handed_in(function: object, name: str) -> bool:
+    """Tell whether a wrapper with `**kwargs` hands in a value of this name beside them, so that it takes no other."""
+    layers = list(_iter_layers(function))[:-1]
+    return any(
+        code is not None and not _has_parameter(code, name) and _merges_keyword(code, name) for code, _ in layers
+    )
+
+
+def _merges_keyword(code: CodeType, name: str) -> bool:
+    """Tell whether code calls something with a keyword of this name and `**`, as in `find(connection=x, **given)`."""
+    instructions = list(dis.get_instructions(code))
+    for index, loaded in enumerate(instructions):
+        names = loaded.argval if type(loaded.argval) is tuple else (loaded.argval,)
+        if loaded.opname == "LOAD_CONST" and any(type(item) is str and item == name for item in names):
+            depth = 1  # of the stack, from the name on, later from the dict with it on
+            for item in instructions[index + 1 :]:
+                if item.opname == "DICT_MERGE":
+                    return True
+                is_dict = item.opname == "BUILD_CONST_KEY_MAP" or (
+                    item.opname == "BUILD_MAP" and 2 * (item.arg or 0) >= depth
+                )
+                depth = 1 if is_dict else depth + dis.stack_effect(item.opcode, item.arg, jump=False)
+                if depth < 1:
+                    break
+    return False
 
 
 def mark_as_passing_on(function: Callable[..., object]) -> None:
     """Say of a function with `**kwargs` that it hands in nothing itself, so that it takes what no caller may give."""
     # `functools.wraps` copies the mark to other functions, whose code is another
-    setattr(function, _MARK, function.__code__)  # type: ignore[attr-defined]
+    setattr(function, _MARK, function.__code__)
 
 
-def _iter_layers(function: object) -> Iterator[tuple[CodeType | None, Mapping[str, object]]]:
-    """
-    Yield the code of each function around and under wrappers, and what each partial binds, outermost first.
-
-    Without those that only pass on what they get.
-    """
+def _iter_layers(function: object) -> Iterator[_Layer]:
+    """Yield each function around and under wrappers, and each partial, outermost first; not those that only pass on."""
+    bound_count = 0
     for _ in range(MAX_WRAPPERS):
-        if isinstance(function, MethodType | staticmethod):
+        if isinstance(function, MethodType):
+            function, bound_count = function.__func__, bound_count + 1
+        elif isinstance(function, staticmethod):
             function = function.__func__
         elif isinstance(function, functools.partial):
-            yield None, function.keywords
+            yield _Layer(None, function.keywords)
+            bound_count += len(function.args)
             function = function.func
         else:
             call = function if isinstance(function, FunctionType) else _find_call(function)
             if call is not None and vars(call).get(_MARK) is not call.__code__:
-                yield call.__code__, {}
+                yield _Layer(call.__code__, _read_defaults(call, bound_count + (call is not function)))
             function = getattr(function, "__wrapped__", None)
             if function is None:
                 return
@@ -79,6 +161,15 @@ def _iter_layers(function: object) -> Iterator[tuple[CodeType | None, Mapping[st
 def _find_call(function: object) -> FunctionType | None:
     call = inspect.getattr_static(type(function), "__call__", None)
     return call if isinstance(call, FunctionType) else None
+
+
+def _read_defaults(function: FunctionType, bound_count: int) -> dict[str, object]:
+    """Return the defaults of a function, wrappers not looked through, that can be passed by name."""
+    code, values = function.__code__, function.__defaults__ or ()
+    first, names = code.co_argcount - len(values), code.co_varnames
+    start = max(first, bound_count, code.co_posonlyargcount)
+    defaults = {names[index]: values[index - first] for index in range(start, code.co_argcount)}
+    return defaults | dict(function.__kwdefaults__ or {})
 
 
 def _takes_name(code: CodeType, name: str) -> bool:

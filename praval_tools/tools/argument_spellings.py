@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from praval_tools.schema.function_defaults import list_defaults
 from praval_tools.schema.marked_values import iter_marked_values
 from praval_tools.schema.spellings import read_spellings
-from praval_tools.schema.type_hints import NOTHING
 from praval_tools.tools.compiled import Arguments
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.implementation import ToolImplementation
@@ -31,8 +31,7 @@ def read_marked_defaults(implementation: ToolImplementation) -> tuple[object, ..
 
 
 def _list_defaults(implementation: ToolImplementation) -> Arguments:
-    parameters = (parameter for parameter in implementation.signature.parameters if parameter.kind == "normal")
-    return {item.name: item.default for item in parameters if item.default is not NOTHING}
+    return list_defaults(implementation.signature) | implementation.compiled.function_defaults
 
 
 def read_marked_arguments(arguments: object) -> tuple[object, ...]:

@@ -15,7 +15,7 @@ from praval_tools.schema.codegen import FastPathBody, generate_fast_path_body, l
 from praval_tools.schema.decode_hooks import DecodeHooks, with_depth_check, with_recursion_guard, with_union_results
 from praval_tools.schema.docstrings import extract_parameter_descriptions
 from praval_tools.schema.encode import Encoder, to_json_bytes
-from praval_tools.schema.function_defaults import list_defaults
+from praval_tools.schema.function_defaults import find_defaults_of_extra, list_defaults
 from praval_tools.schema.json_schema import JsonSchemaBuilder, build_parameters_schema
 from praval_tools.schema.json_values import to_canonical_json, to_step
 from praval_tools.schema.schema_tree import JsonSchema
@@ -151,7 +151,7 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
                 values[name] = decode(value)
             except Mismatch as error:
                 raise error.prepend_step(name) from None
-        return add_defaults(values, self._defaults)
+        return add_defaults(values, self.function_defaults)
 
     def find_mismatches(self, arguments: Mapping[str, object]) -> list[Mismatch]:
         """Return why arguments that fit the schema cannot be decoded: one reason for each parameter."""
@@ -186,7 +186,7 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
                 try:
                     read[name] = reader.read(value)
                 except Unencodable as error:
-                    if value is not self._defaults.get(name, NOTHING):
+                    if value is not self.function_defaults.get(name, NOTHING):
                         raise error.prepend_step(name) from None
         return read
 
@@ -233,9 +233,14 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
     def _context_names(self) -> frozenset[str]:
         return frozenset(parameter.name for parameter in self.signature.parameters if parameter.kind == "context")
 
+    @compiled_property
+    def _defaults_of_extra(self) -> Arguments:
+        return find_defaults_of_extra(self.function, self.signature)
+
     @first_use_property
-    def _defaults(self) -> dict[str, object]:
-        return list_defaults(self.signature)
+    def function_defaults(self) -> Arguments:
+        """What the function is passed for what is not given: its defaults, and those of wrappers for its `**kwargs`."""
+        return list_defaults(self.signature) | self._defaults_of_extra
 
     @first_use_property
     def _reader(self) -> ValueReader:
@@ -374,12 +379,17 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
     def fast_path_code(self) -> FastPathBody:
         """The code of the fast path."""
         plain = isinstance(self.function, FunctionType | MethodType) and not hasattr(self.function, "__wrapped__")
-        return generate_fast_path_body(self.signature, self._make_fast_path_decode_hook, by_name=not plain)
+        return self._generate_fast_path(by_name=not plain)
 
     @compiled_property
     def keyword_fast_path_code(self) -> FastPathBody:
         """The same, with a call that names every argument."""
-        return generate_fast_path_body(self.signature, self._make_fast_path_decode_hook, by_name=True)
+        return self._generate_fast_path(by_name=True)
+
+    def _generate_fast_path(self, *, by_name: bool) -> FastPathBody:
+        return generate_fast_path_body(
+            self.signature, self._make_fast_path_decode_hook, by_name=by_name, extra_defaults=self._defaults_of_extra
+        )
 
     def _make_fast_path_decode_hook(self, hint: object) -> ValueHook:
         decode = self._make_decode_hook(hint)

@@ -1,6 +1,6 @@
 """What policies, approvers and bounds see of a default is what a function gets, whatever wraps it, wherever it runs."""
 
-# Tests of: schema/function_defaults, execution/sent_values, tools/supplied
+# Tests of: schema/function_defaults, execution/sent_values, tools/supplied, tools/compiled, schema/codegen
 
 from __future__ import annotations
 
@@ -143,6 +143,141 @@ class TestWrappers:
         judged = judge(wrap_any(lambda to, amount=11: amount), OPEN, "bound", to="ann")
 
         assert judged.result.decision is not None and "out-of-bounds" == judged.result.decision.rule
+
+
+def require(to: str, amount: int) -> int:
+    """Pay."""
+    return amount
+
+
+def take_any(to: str, **options: int) -> int:
+    """Pay."""
+    return options["amount"]
+
+
+def require_by_name(to: str, *, amount: int, **options: int) -> int:
+    """Pay."""
+    return amount
+
+
+class GenerousObject:
+    """An object around a function, with a default of its own."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+
+    def __call__(self, to: str, amount: int = OTHER) -> Any:
+        """Call it."""
+        return self._function(to, amount=amount)
+
+
+def wrap_by_name(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return *function* with a default of a keyword."""
+
+    @functools.wraps(function)
+    def wrapped(to: str, *, amount: int = OTHER, **given: Any) -> Any:
+        return function(to, amount=amount, **given)
+
+    return wrapped
+
+
+def wrap_openly(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return *function* as it is, with what does not look like it."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **given: Any) -> Any:
+        return function(*args, **given)
+
+    return wrapped
+
+
+GENEROUS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
+    "keyword": wrap_by_name,
+    "object": GenerousObject,
+    "under another": lambda function: wrap_openly(wrap_by_name(function)),
+    "over another": lambda function: wrap_by_name(wrap_openly(function)),
+    "cached": lambda function: functools.lru_cache(wrap_by_name(function)),
+    "partial": lambda function: functools.partial(wrap_by_name(function)),
+    "outermost": lambda function: wrap_by_name(change_default(function, 1)),
+}
+"""Wrappers that pay 1000 where nothing is given."""
+
+
+def change_default(function: Callable[..., Any], amount: int) -> Callable[..., Any]:
+    """Return *function* with a default."""
+    wrapped = wrap_by_name(function)
+    wrapped.__kwdefaults__ = {"amount": amount}
+    return wrapped
+
+
+class TestDefaultsOfWrappers:
+    """Broken promise: a wrapper paid 5000 by its own default, and nobody was shown or could bound it."""
+
+    @pytest.mark.parametrize("judge_name", JUDGED)
+    @pytest.mark.parametrize("schema", [OPEN, None], ids=["open", "own"])
+    @pytest.mark.parametrize("function", [require, take_any, require_by_name])
+    @pytest.mark.parametrize("wrapper", GENEROUS)
+    def test_are_shown(self, function: Any, wrapper: str, schema: dict[str, Any] | None, judge_name: str) -> None:
+        """Where the function has no default, that of its wrapper runs."""
+        judged = judge(GENEROUS[wrapper](function), schema, judge_name, to="ann")
+
+        if schema is None and function is not take_any:  # it has to be given
+            assert Outcome.INVALID_ARGUMENTS is judged.result.outcome
+        else:
+            assert (Outcome.OK, OTHER) == (judged.result.outcome, judged.result.result)
+            assert all({"to": "ann", "amount": OTHER} == shown for shown in judged.shown) and judged.shown
+
+    @pytest.mark.parametrize("judge_name", JUDGES)
+    @pytest.mark.parametrize("schema", [OPEN, None], ids=["open", "own"])
+    @pytest.mark.parametrize("wrapper", GENEROUS)
+    def test_give_way_to_what_is_given(self, wrapper: str, schema: dict[str, Any] | None, judge_name: str) -> None:
+        """It is an argument like others."""
+        if schema is not None or judge_name != "bound":
+            judged = judge(GENEROUS[wrapper](take_any), schema, judge_name, to="ann", amount=7)
+
+            assert (7, {"to": "ann", "amount": 7}) == (judged.result.result, judged.recorded[0])
+            assert all({"to": "ann", "amount": 7} == shown for shown in judged.shown)
+
+    @pytest.mark.parametrize("function", [require, take_any])
+    @pytest.mark.parametrize("wrapper", GENEROUS)
+    def test_are_bounded(self, function: Any, wrapper: str) -> None:
+        """A grant up to 10 pays no 1000."""
+        judged = judge(GENEROUS[wrapper](function), OPEN, "bound", to="ann")
+
+        assert judged.result.decision is not None and "out-of-bounds" == judged.result.decision.rule
+
+    @pytest.mark.parametrize(("function", "shown"), [(require, {"amount": OTHER}), (pay, {"amount": 5})])
+    def test_that_no_caller_gives_are_shown_where_each_layer_names_them(
+        self, function: Any, shown: dict[str, Any]
+    ) -> None:
+        """The function's own default counts where it has one."""
+        judged = judge(wrap_by_name(function), HIDDEN, "policy", to="ann")
+
+        assert [{"to": "ann", **shown}] == judged.shown
+
+    def test_that_are_no_arguments_of_the_function_are_the_wrapper_s_own(self) -> None:
+        """Nobody can give how often it tries."""
+
+        @functools.wraps(require)
+        def wrapped(to: str, amount: int, tries: int = 3) -> int:
+            return tries
+
+        for schema in (OPEN, HIDDEN, None):
+            judged = judge(functools.partial(wrapped, amount=1), schema, "policy", to="ann")
+
+            assert (3, True) == (judged.result.result, all("tries" not in shown for shown in judged.shown))
+
+    def test_of_what_is_bound_are_not_passed(self) -> None:
+        """A partial that binds it by its place or name has decided."""
+
+        @functools.wraps(take_any)
+        def wrapped(to: str = "bob", amount: int = OTHER) -> str:
+            return f"{to} {amount}"
+
+        schema = {"type": "object", "properties": {"note": TO}}
+        for function in (functools.partial(wrapped, "ann", amount=7), functools.partial(wrapped, "ann", 7)):
+            assert "ann 7" == judge(function, schema, "policy").result.result
 
 
 class TestProcesses:

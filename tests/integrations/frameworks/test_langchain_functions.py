@@ -187,6 +187,67 @@ class TestWrappedFunctions:
             registry, tool, tool_input="ann"
         )
 
+    @pytest.mark.parametrize("schema", ["json", "hidden", "narrow", "wide"])
+    def test_show_a_default_that_only_the_wrapper_has(self, registry: ToolRegistry, schema: str) -> None:
+        """Broken promise: it paid 1000, and nobody was shown that."""
+
+        @functools.wraps(lambda to, amount: None)
+        def generous(to: str, amount: int = 1000) -> int:
+            return amount
+
+        tool = StructuredTool.from_function(generous, name="pay", description="Pay.", args_schema=SCHEMAS[schema])
+
+        amount = 5 if schema == "wide" else 1000
+        assert ({"to": "ann", "amount": amount}, amount) == judge(registry, tool, to="ann")
+
+    def test_keep_defaults_of_wrappers_that_are_no_arguments(self, registry: ToolRegistry) -> None:
+        """Nobody can give how often it tries."""
+
+        @functools.wraps(lambda to, amount: None)
+        def wrapped(to: str, amount: int, tries: int = 3) -> int:
+            return tries
+
+        tool = StructuredTool.from_function(wrapped, name="pay", description="Pay.", args_schema=AMOUNT)
+
+        assert ({"to": "ann", "amount": 1}, 3) == judge(registry, tool, to="ann", amount=1)
+
+    @pytest.mark.parametrize("default", ["none", None, object()], ids=["text", "None", "object"])
+    @pytest.mark.parametrize("schema", ["hidden", "narrow"])
+    @pytest.mark.parametrize("place", ["first", "last", "beside another"])
+    def test_that_hand_in_what_no_caller_gives_show_nothing_of_it(
+        self, registry: ToolRegistry, schema: str, default: Any, place: str
+    ) -> None:
+        """Broken promise: a tool of LangChain works as it does there. A decorator for connections was given one."""
+
+        def find(to: str, connection: Any = default) -> str:
+            return f"{to} by {connection}"
+
+        def find_for(reason: str, **given: Any) -> str:
+            return find(**given)
+
+        wrappers: dict[str, Any] = {
+            "first": lambda **given: find(connection="pool" if given else None, **given),
+            "last": lambda **given: find(**given, connection="pool"),
+            "beside another": lambda **given: find_for(reason=str(given), connection="pool", **given),
+        }
+        tool = StructuredTool.from_function(
+            functools.wraps(find)(wrappers[place]), name="find", description="F.", args_schema=SCHEMAS[schema]
+        )
+
+        assert ({"to": "ann"}, "ann by pool") == judge(registry, tool, to="ann")
+
+    def test_that_read_what_no_caller_gives_get_what_was_judged(self, registry: ToolRegistry) -> None:
+        """Only what a wrapper hands in beside what it gets is its own."""
+
+        @functools.wraps(pay)
+        def wrapped(**given: Any) -> Any:
+            notes = {"amount": given.get("amount", 1000)}
+            return pay(**given, **({} if "amount" in given else notes))
+
+        tool = StructuredTool.from_function(wrapped, name="pay", description="Pay.", args_schema=SCHEMAS["hidden"])
+
+        assert ({"to": "ann", "amount": 5},) * 2 == judge(registry, tool, to="ann")
+
     def test_that_take_no_such_name_show_nothing(self, registry: ToolRegistry) -> None:
         """What a wrapper gives its function itself, nobody can know."""
         tool = StructuredTool.from_function(wrap_fixed(pay), name="pay", description="Pay.", args_schema=Narrow)
