@@ -31,7 +31,8 @@ from praval_tools.cli.output import print_note
 from praval_tools.cli.plugin_commands import ensure_plugins_loaded, has_plugins_as_program
 from praval_tools.config_loading.loader import LoadingContext
 from praval_tools.errors import ConfigError, ToolError
-from praval_tools.names import suggest_names
+from praval_tools.names import get_class_name, has_type, suggest_names, to_plain_text
+from praval_tools.plugins.click_contexts import hide_contexts, pass_context
 from praval_tools.plugins.discovery import AppFolder, find_plugins, read_allow_list
 from praval_tools.registry.registry import get_runtime
 
@@ -53,7 +54,7 @@ def app_options(command: F) -> F:
 
 def report_options(function: Callable[Concatenate[click.Context, P], None]) -> Callable[P, None]:
     """Add `--json` and the options for the user's registry; the function also gets the context."""
-    return json_option(app_options(click.pass_context(function)))
+    return json_option(app_options(pass_context(function)))
 
 
 def find_app_spec(ctx: click.Context) -> str | None:
@@ -163,12 +164,12 @@ def _import_app_module(name: str) -> ModuleType:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # user code may raise anything: say where
-        if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
+        if has_type(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
             text = f"No module {name!r} in this folder or installed; run the command in the folder that holds it."
             raise UsageError(text) from error
-        kind = "" if isinstance(error, ModuleNotFoundError | ToolError) else f"{type(error).__name__}: "
-        location = "" if isinstance(error, ToolError) else f"{_format_location(error)}."
-        raise CommandError(f"Importing {name!r} failed: {kind}{error}{location}") from error
+        kind = "" if has_type(error, (ModuleNotFoundError, ToolError)) else f"{get_class_name(type(error))}: "
+        location = "" if has_type(error, ToolError) else f"{_format_location(error)}."
+        raise CommandError(f"Importing {name!r} failed: {kind}{to_plain_text(error)}{location}") from error
 
 
 def _resolve_registry(spec: str, value: object) -> ToolRegistry:
@@ -178,7 +179,8 @@ def _resolve_registry(spec: str, value: object) -> ToolRegistry:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # user code may raise anything: say where
-            raise CommandError(f"{spec} failed: {type(error).__name__}: {error}{_format_location(error)}.") from error
+            name = get_class_name(type(error))
+            raise CommandError(f"{spec} failed: {name}: {to_plain_text(error)}{_format_location(error)}.") from error
     if isinstance(value, ToolRegistry):
         return value
     kind = type(value).__name__
@@ -210,10 +212,10 @@ def _complete_names(
     ctx: click.Context, incomplete: str, list_names: Callable[[ToolRegistry], list[str]]
 ) -> list[CompletionItem]:
     try:
-        with redirect_stdout(sys.stderr):
+        with redirect_stdout(sys.stderr), hide_contexts():
             registry = load_app_registry(ctx)
             if has_plugins_as_program(registry):
-                ensure_plugins_loaded(registry, quiet=True)
+                ensure_plugins_loaded(registry)
             names = list_names(registry)
     except CommandError:
         return []

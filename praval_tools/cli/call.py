@@ -48,7 +48,8 @@ from praval_tools.cli.repeated_call import (
     refuse_other_arguments,
 )
 from praval_tools.errors import UnknownToolError
-from praval_tools.names import find_similar_names
+from praval_tools.names import find_similar_names, to_plain_text
+from praval_tools.plugins.click_contexts import pass_context
 from praval_tools.report.command_line import CommandLine
 from praval_tools.schema.json_input import MAX_BYTES, MalformedArgumentsError, parse_arguments
 from praval_tools.tools.call import encode_value
@@ -119,7 +120,7 @@ def _parse_json_object(text: str | bytes) -> JsonObject:
 
 @click.command("why")
 @call_arguments
-@click.pass_context
+@pass_context
 def why_command(ctx: click.Context, *, agent: str, tool: str, words: tuple[str, ...], as_json: bool) -> None:
     """
     Explain why AGENT may call TOOL, or may not: every rule in order, and what would change the answer.
@@ -190,7 +191,7 @@ def _decision_to_json(decision: Decision, command_line: CommandLine) -> JsonObje
 @click.command("call")
 @id_option
 @call_arguments
-@click.pass_context
+@pass_context
 def call_command(
     ctx: click.Context, *, agent: str, tool: str, words: tuple[str, ...], call_id: str | None, as_json: bool
 ) -> None:
@@ -218,8 +219,9 @@ def call_command(
     try:
         content = encode_value(result) if result.success else None
         text = json.dumps(content, indent=2)
-    except Exception as error:  # also what the value's own code raises; the call ended as it ended all the same
-        raise CommandError(f"{effect} What it returned has no JSON form: {error}", EXIT_NOT_WRITTEN) from error
+    except (Exception, SystemExit) as error:  # also what the value's own code raises; the call ended all the same
+        text = to_plain_text(error)
+        raise CommandError(f"{effect} What it returned has no JSON form: {text}", EXIT_NOT_WRITTEN) from error
     if result.success:
         effect += f" It returned {sanitize_text(text, max_length=_MAX_RESULT_LENGTH)}."
     with report_effect(effect, _get_exit_code(result)):

@@ -85,7 +85,7 @@ def _apply_change(ctx: click.Context, change: Callable[[ToolRegistry], ChangeRes
     if own is None and not location.exists:
         trial = registry.fork()
         if not plugin_reports(registry) and has_plugins_as_program(registry):
-            ensure_plugins_loaded(trial, quiet=True)
+            ensure_plugins_loaded(trial)
         result, _ = _run_change(trial, change, command_line)
         if not result.changed:
             _print_change(ctx, result, (), None, as_json=as_json)

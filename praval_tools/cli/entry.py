@@ -27,6 +27,7 @@ from praval_tools.cli.common import (
 from praval_tools.errors import ToolError
 from praval_tools.lazy_import import load
 from praval_tools.names import has_type, to_plain_text
+from praval_tools.plugins.click_contexts import hide_contexts
 from praval_tools.plugins.discovery import AppFolder, find_plugins, read_allow_list
 from praval_tools.tools.frames import activate_tool_frame
 
@@ -77,7 +78,7 @@ def get_plugin_commands(ctx: click.Context) -> dict[str, click.Command]:
     if _PLUGIN_COMMANDS_KEY not in ctx.meta:
         has_plugins = read_allow_list() != frozenset() and bool(find_plugins())
         ctx.meta[_PLUGIN_COMMANDS_KEY] = (
-            load("praval_tools.cli.plugin_commands").load_plugin_commands(COMMANDS) if has_plugins else {}
+            load("praval_tools.cli.plugin_commands").load_plugin_commands(ctx, COMMANDS) if has_plugins else {}
         )
     commands: dict[str, click.Command] = ctx.meta[_PLUGIN_COMMANDS_KEY]
     return commands
@@ -190,7 +191,7 @@ def _run_command(arguments: list[str]) -> int:
 
 def _describe_error(error: BaseException) -> tuple[str, int]:
     """Return the text of an error, and the exit code."""
-    with activate_tool_frame("(praval-tools)"):  # its class may be that of a tool, an app or a plugin
+    with activate_tool_frame("(praval-tools)"), hide_contexts():  # its class may be that of a tool, an app or a plugin
         if not has_type(error, (CommandError, ToolError)):
             return f"{type(error).__name__}: {error} (for the full traceback add --traceback)", EXIT_PROBLEM
         is_unknown = to_plain_text(getattr(error, "code", "")).startswith("unknown-")

@@ -18,6 +18,7 @@ from praval_tools.journal import Journal
 from praval_tools.journal.storage.open_store import get_store_name, is_database_url
 from praval_tools.lazy_import import load
 from praval_tools.names import format_count
+from praval_tools.plugins.click_contexts import pass_context
 
 
 @click.group("journal", cls=CommandGroup, invoke_without_command=True)
@@ -67,7 +68,7 @@ def _format_size(size: float | None) -> str:
 
 @journal_command.command("path")
 @app_options
-@click.pass_context
+@pass_context
 def path_command(ctx: click.Context) -> None:
     """Print the path or the URL of the journal."""
     sys.stdout.write(f"{_get_absolute_name(open_selected_journal(ctx))}\n")

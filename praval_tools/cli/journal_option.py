@@ -19,6 +19,7 @@ from praval_tools.cli.plugin_commands import ensure_plugins_loaded, has_plugins_
 from praval_tools.errors import RegistryClosedError, ToolUsageError
 from praval_tools.journal import Journal
 from praval_tools.journal.storage.open_store import get_store_name, is_database_url, open_store, parse_store_path
+from praval_tools.plugins.click_contexts import call_on_close
 from praval_tools.registry.registry import get_runtime
 from praval_tools.runs.registry_journal import make_call_plans
 
@@ -134,7 +135,7 @@ def open_selected_registry(
     if not is_open:
         _open_journal(ctx, registry, create=create_journal)
     if has_plugins_as_program(registry):
-        ensure_plugins_loaded(registry, is_change=is_change)
+        ensure_plugins_loaded(registry, ctx, is_change=is_change)
     return registry
 
 
@@ -152,7 +153,7 @@ def _open_journal(ctx: click.Context, registry: ToolRegistry, *, create: bool) -
             print_note(f"the registry has a journal of its own, {name}; --journal is not used.")
     elif create or location.exists:
         registry.journal = location.place
-        ctx.call_on_close(lambda: _detach_journal(registry))
+        call_on_close(ctx, lambda: _detach_journal(registry))
     elif location.is_explicit:
         raise location.make_missing_error()
 
@@ -182,7 +183,7 @@ def open_declared_registry(ctx: click.Context) -> ToolRegistry:
         return open_selected_registry(ctx)
     registry = load_app_registry(ctx)
     if has_plugins_as_program(registry):
-        ensure_plugins_loaded(registry)
+        ensure_plugins_loaded(registry, ctx)
     return registry
 
 
@@ -213,7 +214,7 @@ def open_selected_journal(ctx: click.Context, *, knows_tools: bool = False) -> J
     if not location.exists:
         raise location.make_missing_error()
     store = open_store(location.place)
-    ctx.call_on_close(store.close)
+    call_on_close(ctx, store.close)
     if knows_tools and (registry is not None or get_app_option(ctx) is not None):
         plans = make_call_plans(get_runtime(registry or load_app_registry(ctx)), store)
         find_plan = plans.get_redaction_plan_by_name

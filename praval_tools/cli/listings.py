@@ -26,6 +26,7 @@ from praval_tools.cli.output import (
 )
 from praval_tools.errors import UnknownFormatError, UnknownToolError
 from praval_tools.names import find_similar_names, suggest_names
+from praval_tools.plugins.click_contexts import pass_context
 from praval_tools.report.access_matrix import list_agents
 from praval_tools.tools.source import Source
 from praval_tools.tools.tool import AnyTool
@@ -273,7 +274,7 @@ def _agent_to_json(registry: ToolRegistry, name: str) -> JsonObject:
 @click.option("--exclude-tag", "exclude_tags", metavar="TAG", multiple=True, help="No tools with this tag.")
 @click.option("--reason", is_flag=True, help="Ask the model for the reason of each call, as toolcall_reason.")
 @app_options
-@click.pass_context
+@pass_context
 def export_command(
     ctx: click.Context, *, agent: str, api_format: str, strict: bool, tags: tuple[str, ...],
     exclude_tags: tuple[str, ...], reason: bool,

@@ -22,6 +22,7 @@ from praval_tools.cli.listings import warn_if_undeclared
 from praval_tools.cli.output import print_message, print_note
 from praval_tools.cli.tokens import file_option, open_selected_tokens, write_add_command
 from praval_tools.journal.tokens import AGENT_ROLE
+from praval_tools.plugins.click_contexts import pass_context
 
 _DRAIN_SECONDS: Final = 0.5
 """How long calls that run when the client has gone may take to end."""
@@ -37,7 +38,7 @@ _DRAIN_SECONDS: Final = 0.5
 @file_option
 @click.option("--elicit-approvals", is_flag=True, help="Let the client's user approve calls that need an approval.")
 @app_options
-@click.pass_context
+@pass_context
 def serve_command(
     ctx: click.Context, /, agent: str | None, is_http: bool, host: str, port: int, hosts: tuple[str, ...],
     origins: tuple[str, ...], token_file: str | None, elicit_approvals: bool,

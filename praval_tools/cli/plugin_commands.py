@@ -37,13 +37,15 @@ def has_plugins_as_program(registry: ToolRegistry) -> bool:
         raise CommandError(str(error)) from error
 
 
-def ensure_plugins_loaded(registry: ToolRegistry, *, quiet: bool = False, is_change: bool = False) -> None:
+def ensure_plugins_loaded(
+    registry: ToolRegistry, ctx: click.Context | None = None, *, is_change: bool = False
+) -> None:
     """
-    Load the installed plugins, unless the registry has them, and say on stderr what went wrong, unless *quiet*.
+    Load the installed plugins, unless the registry has them, and say on stderr what went wrong.
 
     Args:
         registry: The registry.
-        quiet: Print no notes.
+        ctx: Of the command; None: nothing is said.
         is_change: The command changes something: the journal records the plugins; looking at them writes nothing.
 
     Raises:
@@ -56,14 +58,14 @@ def ensure_plugins_loaded(registry: ToolRegistry, *, quiet: bool = False, is_cha
             reports = autoload(registry) if is_change else autoload_unrecorded(registry)
     except ConfigError as error:
         raise CommandError(str(error)) from error
-    if is_first_load and not quiet:
-        _print_plugin_notes(reports)
+    if is_first_load and ctx is not None:
+        _print_plugin_notes(ctx, reports)
 
 
-def _print_plugin_notes(reports: Iterable[PluginReport]) -> None:
+def _print_plugin_notes(ctx: click.Context, reports: Iterable[PluginReport]) -> None:
     for report in reports:
         if report.error is not None:
-            text = f"{report.error} (more: {find_command_line(click.get_current_context()).write('plugins')})"
+            text = f"{report.error} (more: {find_command_line(ctx).write('plugins')})"
         elif report.changed:
             text = f"{report.distribution} {report.version} changed {format_changes(report)}."
         else:
@@ -77,7 +79,7 @@ def format_changes(report: PluginReport) -> str:
     return f"{', '.join(report.changed)}{since}"
 
 
-def load_plugin_commands(taken: Container[str]) -> dict[str, click.Command]:
+def load_plugin_commands(ctx: click.Context, taken: Container[str]) -> dict[str, click.Command]:
     """Return the commands of plugins by name; one that fails is reported on stderr, and the others stay."""
     try:
         with redirect_stdout(sys.stderr):
@@ -85,5 +87,5 @@ def load_plugin_commands(taken: Container[str]) -> dict[str, click.Command]:
     except ConfigError as error:  # the help must work all the same
         print_note(f"no commands of plugins: {error}")
         return {}
-    _print_plugin_notes(failures)
+    _print_plugin_notes(ctx, failures)
     return commands

@@ -26,6 +26,7 @@ from praval_tools.cli.plugin_commands import ensure_plugins_loaded, format_chang
 from praval_tools.cli.plugin_template import derive_plugin_names, write_plugin
 from praval_tools.cli.progress import track_progress
 from praval_tools.names import normalize_distribution_name, suggest_names
+from praval_tools.plugins.click_contexts import pass_context
 from praval_tools.plugins.discovery import find_plugins
 from praval_tools.plugins.probe import probe_in_subprocess, report_to_json
 
@@ -98,7 +99,7 @@ def check_command(ctx: click.Context, *, timeout: float, as_json: bool) -> None:
     help="Where the new folder is created; by default here.",
 )
 @app_options
-@click.pass_context
+@pass_context
 def new_command(ctx: click.Context, *, name: str, folder: Path) -> None:
     """Start a plugin of your own: a package called NAME, with a tool, its tests and a README."""
     home = write_plugin(derive_plugin_names(name), folder)
@@ -112,7 +113,7 @@ def _open_registry(ctx: click.Context) -> ToolRegistry:
     registry = open_selected_registry(ctx) if is_app or find_plugins() else get_tool_registry()
     if is_app and not plugin_reports(registry) and find_plugins():
         print_note("the app loads no plugins; this is what autoload(registry) would bring.")
-    ensure_plugins_loaded(registry)
+    ensure_plugins_loaded(registry, ctx)
     return registry
 
 

@@ -214,7 +214,7 @@ def replay_command(ctx: click.Context, run: str, *, dry: bool, as_json: bool) ->
         raise click.UsageError(f"A run is replayed by your program, which opens it again: {fix}", ctx)
     registry = load_app_registry(ctx)
     if has_plugins_as_program(registry):
-        ensure_plugins_loaded(registry)
+        ensure_plugins_loaded(registry, ctx)
     journal = open_selected_journal(ctx)
     check_run_exists(journal, run)
     entries = Recording(run, "id", journal.store.read(run_id=run)).entries.values()

@@ -24,6 +24,7 @@ from praval_tools.cli.times import FutureTimeParam, format_iso_time, format_time
 from praval_tools.journal import open_journal
 from praval_tools.journal.journal import Journal
 from praval_tools.journal.tokens import AGENT_ROLE, DEFAULT_FILE, ROLES, AgentToken, Tokens, open_tokens
+from praval_tools.plugins.click_contexts import call_on_close, pass_context
 
 file_option = click.option("--tokens", "token_file", metavar="FILE", help="The file of tokens, instead of the journal.")
 """Adds `--tokens`."""
@@ -43,7 +44,7 @@ def tokens_command() -> None:
 @click.option("--expires", metavar="WHEN", type=FutureTimeParam(), help="When, or after how long: 30d, 12h.")
 @file_option
 @app_options
-@click.pass_context
+@pass_context
 def add_command(
     ctx: click.Context, agent: str, *, role: str, expires: timedelta | datetime | None, token_file: str | None
 ) -> None:
@@ -80,7 +81,7 @@ def list_command(ctx: click.Context, as_json: bool, token_file: str | None) -> N
 @click.argument("token_id", metavar="ID")
 @file_option
 @app_options
-@click.pass_context
+@pass_context
 def revoke_command(ctx: click.Context, token_id: str, token_file: str | None) -> None:
     """End the token with this ID; servers refuse it from the next message on."""
     _open_tokens(ctx, token_file).revoke(token_id)
@@ -109,7 +110,7 @@ def _find_journal(ctx: click.Context) -> Journal | None:
             raise location.make_missing_error()
         return None
     journal = open_journal(location.place)
-    ctx.call_on_close(journal.close)
+    call_on_close(ctx, journal.close)
     return journal
 
 

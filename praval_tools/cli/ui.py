@@ -26,6 +26,7 @@ from praval_tools.journal import Journal
 from praval_tools.journal.storage.open_store import is_database_url
 from praval_tools.journal.tokens import AGENT_ROLE, Tokens
 from praval_tools.names import check_agent_name
+from praval_tools.plugins.click_contexts import call_on_close, pass_context
 
 _PLAIN_HTTP: Final = (
     "without https would show tokens to the network: --tls-certificate FILE --tls-key FILE, or --behind-https where a "
@@ -44,7 +45,7 @@ _FILE: Final = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--behind-https", is_flag=True, help="A proxy in front serves https, and adds X-Forwarded-For.")
 @file_option
 @app_options
-@click.pass_context
+@pass_context
 def ui_command(
     ctx: click.Context, /, journal_place: str | None, host: str, port: int, hosts: tuple[str, ...],
     tls_certificate: Path | None, tls_key: Path | None, behind_https: bool, token_file: str | None,
@@ -63,7 +64,7 @@ def ui_command(
     if journal_place is not None:
         set_journal_option(ctx, journal_place)
     listener = open_socket(host, port, 256)
-    ctx.call_on_close(listener.close)
+    call_on_close(ctx, listener.close)
     journal, registry = _open_journal(ctx)
     tokens = open_selected_tokens(journal, token_file)
     from praval_tools.web.activity.activity import Activity
@@ -77,7 +78,7 @@ def ui_command(
         command_line=find_command_line(ctx),
     )
     activity, logins = Activity(journal), Logins(tokens=tokens)
-    ctx.call_on_close(activity.close)
+    call_on_close(ctx, activity.close)
     address = f"{build_url(host, listener, scheme='https' if has_tls else 'http')}/"
     is_at_terminal = sys.stderr.isatty() and is_loopback(host) and not is_database_url(journal.name)
     token = logins.make_one_time_token(_find_user_name()) if is_at_terminal else None

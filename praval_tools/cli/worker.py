@@ -10,6 +10,7 @@ from praval_tools.cli.journal_option import open_selected_registry
 from praval_tools.cli.listings import warn_if_undeclared
 from praval_tools.errors import MissingExtraError
 from praval_tools.execution.engines.errors import EngineError
+from praval_tools.plugins.click_contexts import pass_context
 
 
 @click.command("worker")
@@ -19,7 +20,7 @@ from praval_tools.execution.engines.errors import EngineError
     "--concurrency", type=click.IntRange(1, 1_024), metavar="N", help="Processes for calls; by default one per core."
 )
 @app_options
-@click.pass_context
+@pass_context
 def worker_command(
     ctx: click.Context, /, owners: tuple[str, ...], shared: bool, concurrency: int | None
 ) -> None:  # fmt: skip

@@ -62,7 +62,11 @@ class LoadProgress:
 
 @frozen(kw_only=True)
 class PluginContents:
-    """Everything that one plugin brings; `extensions` are engines, journals, formats and sources, by kind and name."""
+    """
+    Everything that one plugin brings; `extensions` are engines, journals, formats and sources, by kind and name.
+
+    A tool may be among `tools` twice, and of a class whose code `admit_tools` refuses: until then none is even hashed.
+    """
 
     tools: tuple[AnyTool, ...] = ()
     agents: tuple[RequestedAgent, ...] = ()
@@ -98,8 +102,7 @@ def collect_plugin_contents(
                 progress.stage = hook.name
                 extensions[kind] = _check_extensions(plugin, kind, hook(staging, {}))
         progress.stage = "tools"
-    unique_tools = tuple(dict.fromkeys(tools))
-    return PluginContents(tools=unique_tools, agents=declared.agents, hooks=hooks, extensions=extensions)
+    return PluginContents(tools=tuple(tools), agents=declared.agents, hooks=hooks, extensions=extensions)
 
 
 def collect_source_contents(
@@ -108,7 +111,7 @@ def collect_source_contents(
     """Return the tools that a plugin's loader makes of one `[[sources]]` table."""
     with run_as_plugin(plugin, StagingRegistry(plugin)) as staging:
         tools = [*extract_tools(plugin, loader(copy.deepcopy(dict(table)))), *staging.list_all_tools()]
-    return PluginContents(tools=tuple(dict.fromkeys(tools)))
+    return PluginContents(tools=tuple(tools))
 
 
 def _check_extensions(plugin: InstalledPlugin, kind: str, value: object) -> dict[str, object]:

@@ -82,7 +82,7 @@ def collect_hooks(plugin: InstalledPlugin, plugin_object: object) -> dict[str, P
             if name in _PARAMETERS_BY_HOOK and callable(function):
                 raise plugin.make_error("hooks", f"{name} lacks its mark; put @hookimpl above it")
             continue
-        hook = mark.get("specname") or name
+        hook = to_plain_text(mark.get("specname") or name)  # others look it up, sort and print it
         if hook in _PARAMETERS_BY_HOOK or not mark.get("optionalhook"):
             _check_hook(plugin, hook, name, mark, hook in hooks)
             hooks[hook] = _build_hook(plugin, hook, function, mark)

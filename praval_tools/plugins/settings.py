@@ -11,6 +11,7 @@ import attrs
 from praval_tools.config.decode import decode_table, expand_variables
 from praval_tools.config.plugins import PluginsConfig
 from praval_tools.errors import ConfigError
+from praval_tools.names import to_plain_text
 from praval_tools.plugins.discovery import InstalledPlugin
 from praval_tools.schema.secret_names import DEFAULT_SECRET_NAMES, SecretNames
 from praval_tools.schema.type_hints import has_secret_mark
@@ -84,8 +85,9 @@ def _walk_secrets(table: object, secret_fields: Collection[str]) -> Iterator[str
             for item in value:
                 yield from walk(item, is_secret)
         elif isinstance(value, str):
-            yield from ([value] if is_secret else _URL_PASSWORD.findall(value))
+            text = to_plain_text(value)
+            yield from ([text] if is_secret else _URL_PASSWORD.findall(text))
         elif is_secret and value is not None and not isinstance(value, bool):
-            yield str(value)
+            yield to_plain_text(value)
 
     yield from walk(table, False)

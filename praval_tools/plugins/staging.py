@@ -17,16 +17,15 @@ from praval_tools.access.state import AccessState
 from praval_tools.access.transitions import apply_events
 from praval_tools.execution.context import FrameScope, activate_frame, make_frame
 from praval_tools.forks import ForkSafeLock
-from praval_tools.names import get_collision_keys
+from praval_tools.names import get_collision_keys, has_type
 from praval_tools.plugins.discovery import InstalledPlugin
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.default import use_registry
 from praval_tools.registry.registry import ToolRegistry, get_runtime, initialize_staging
+from praval_tools.tools.frames import get_current_actor
 from praval_tools.tools.plain_managers import plain_manager
+from praval_tools.tools.plain_tool import find_class_problem
 from praval_tools.tools.tool import AnyTool, Tool
-
-_DECLARATIONS_ATTRIBUTE: Final = "__praval_tools_declared__"
-"""The attribute of a plugin's module that keeps what its import declared: it runs once, and may be loaded often."""
 
 _lock: Final = ForkSafeLock()
 """Held by the thread that adds to a staging registry, or makes a whole registry of it."""
@@ -80,6 +79,8 @@ class StagingRegistry(ToolRegistry):
             if keys and not self._is_sealed and self._tools_by_key.keys().isdisjoint(keys):
                 self._tools_by_key.update(dict.fromkeys(keys, tool))
                 return
+        if has_type(tool, Tool) and (problem := find_class_problem(tool)):  # its code would run as the operator
+            raise TypeError(f"{get_current_actor()!r} registers {problem}.")
         with get_runtime(self).as_operator():
             super().register_tool(tool, replace=replace, reason=reason)
 
@@ -110,6 +111,10 @@ class ModuleDeclarations:
 
     tools: tuple[AnyTool, ...] = ()
     agents: tuple[RequestedAgent, ...] = ()
+
+
+_declarations: Final[dict[str, tuple[ModuleType, ModuleDeclarations]]] = {}
+"""By name: a plugin's module, and what its import declared: it runs once, and may be loaded often."""
 
 
 @plain_manager
@@ -202,10 +207,10 @@ def import_plugin(
         plugin_object: object = module
         for part in path.split(".") if path else ():
             plugin_object = getattr(plugin_object, part)
-        declared = vars(module).get(_DECLARATIONS_ATTRIBUTE)
-        if not isinstance(declared, ModuleDeclarations):
+        known, declared = _declarations.get(name, (None, ModuleDeclarations()))
+        if known is not module:
             declared = _read_declarations(plugin, module, staging, modules, was_imported)
-            setattr(module, _DECLARATIONS_ATTRIBUTE, declared)
+            _declarations[name] = module, declared
         return plugin_object, declared
 
 

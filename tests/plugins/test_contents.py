@@ -84,6 +84,34 @@ def praval_tools_engines():
         with pytest.raises(ValueError, match="did you mean 'thread'"):
             registry.tool("three", engine="thred")(_one)
 
+    @pytest.mark.parametrize("error", ["ValueError", "SystemExit"])
+    @pytest.mark.parametrize("is_async", [False, True])
+    def test_one_that_fails_once_the_tool_has_ended(
+        self, site: Site, registry: ToolRegistry, error: str, is_async: bool
+    ) -> None:
+        """The call ended as its tool did, whatever its engine raises then."""
+        source = "class Late:\n    def submit(self, work):\n        work()\n        raise {}('late')\n"
+        hook = "@hookimpl\ndef praval_tools_engines():\n    return {'acme.late': Late()}\n"
+        site.install("acme", HEAD + source.format(error) + hook)
+        load_plugins(registry)
+        registry.tool("one", shared=True, engine="acme.late")(_one)
+        request = ToolCall("1", "one", {}, "ann")
+        result = asyncio.run(registry.aexecute(request)) if is_async else registry.execute(request)
+
+        assert (Outcome.OK, 1) == (result.outcome, result.result)
+
+    def test_one_that_ends_the_program(self, site: Site, registry: ToolRegistry) -> None:
+        """What it raises before the tool runs is the failure of the engine."""
+        source = "class Ends:\n    def submit(self, work):\n        raise SystemExit('over')\n"
+        hook = "@hookimpl\ndef praval_tools_engines():\n    return {'acme.ends': Ends()}\n"
+        site.install("acme", HEAD + source + hook)
+        load_plugins(registry)
+        registry.tool("one", shared=True, engine="acme.ends")(_one)
+        result = registry.execute(ToolCall("1", "one", {}, "ann"))
+
+        assert (Outcome.ENGINE_LOST, "engine-lost") == (result.outcome, result.error_type)
+        assert "SystemExit" in result.error
+
     @pytest.mark.parametrize("idempotent", [False, True])
     def test_what_one_lost_is_in_doubt(self, site: Site, registry: ToolRegistry, idempotent: bool) -> None:
         """Nobody knows whether it ran: in its run opened again it is in doubt, and goes to the engine if idempotent."""

@@ -22,6 +22,7 @@ from praval_tools.journal import Record
 from praval_tools.journal.codec import from_json
 from praval_tools.journal.history import build_history
 from praval_tools.names import format_count
+from praval_tools.plugins.click_contexts import pass_context
 from praval_tools.report.access_charts import survey_access
 
 DEFAULT_FILE = "praval-report.html"
@@ -40,7 +41,7 @@ _MAX_MATRIX_CELLS = 4_000
     help=f"Where the page goes; by default {DEFAULT_FILE}, here. A page that is there is replaced.",
 )
 @app_options
-@click.pass_context
+@pass_context
 def report_command(
     ctx: click.Context, *, run_id: str | None, since: datetime | None, until: datetime | None, out: Path
 ) -> None:  # fmt: skip

@@ -16,6 +16,7 @@ from praval_tools.cli.tool_docs.build import RENDERERS, prepare_build
 from praval_tools.cli.tool_docs.changes import DocFormat, describe_changes
 from praval_tools.cli.tool_stubs.prepare import prepare_stubs
 from praval_tools.names import format_count
+from praval_tools.plugins.click_contexts import pass_context
 from praval_tools.report.access_matrix import list_agents
 
 DEFAULT_FOLDER = "tool-docs"
@@ -47,7 +48,7 @@ def docs_command() -> None:
 )
 @check_option
 @app_options
-@click.pass_context
+@pass_context
 def build_command(ctx: click.Context, *, doc_format: DocFormat, out: Path, check: bool) -> int:
     """
     Write a reference of the tools by owner and category, to be committed.
@@ -78,7 +79,7 @@ def build_command(ctx: click.Context, *, doc_format: DocFormat, out: Path, check
 @click.option("--module", metavar="NAME", default=DEFAULT_MODULE, show_default=True, help="The name of the module.")
 @check_option
 @app_options
-@click.pass_context
+@pass_context
 def stubs_command(ctx: click.Context, *, agents: tuple[str, ...], out: Path, module: str, check: bool) -> int:
     """
     Write a module of your agents and its type stub, so that checkers and editors know their tools.

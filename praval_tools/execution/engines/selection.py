@@ -61,7 +61,7 @@ def submit_call(runtime: Runtime, run: RunTool) -> Job:
         return job
     try:
         engine.submit(lambda: job.run() if job.claim() else None)
-    except Exception as error:  # the seam to a plugin's engine: the result names the failure
+    except (Exception, SystemExit) as error:  # the seam to a plugin's engine: the result names the failure
         with run_as_owner(engine):  # its text may be code of the plugin
             text = describe_error(error)
         job.refuse(EngineError(f"Engine {name!r} did not take the call: {get_class_name(type(error))}: {text}"))
