@@ -16,7 +16,7 @@ from praval_tools.errors import ToolUsageError
 from praval_tools.integrations.praval.agent_tools import AgentTools
 from praval_tools.integrations.praval.entries import LiveList, ToolEntry
 from praval_tools.integrations.praval.person_approvals import PersonApproval, add_shown_tool, guard_decisions
-from praval_tools.integrations.praval.praval_modules import TESTED, PravalObject, import_praval_module
+from praval_tools.integrations.praval.praval_modules import TESTED, PravalObject, copy_names, import_praval_module
 from praval_tools.registry.agent_function import AgentFunction
 from praval_tools.tools.frames import FrameScope, refuse_others_than_operator
 
@@ -87,7 +87,7 @@ class _PatchedMethod:
         original = getattr(owner, name)
         self._replacement = replace(original)
 
-        @wraps(original)
+        @copy_names(original)
         def wrapper(*args: Any, **options: Any) -> Any:
             return self._replacement(*args, **options)
 
