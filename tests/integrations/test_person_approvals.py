@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from praval_rig import (
     scripted,
 )
 
-from praval_tools import ToolRegistry
+from praval_tools import Agent, NotOwnerError, ToolRegistry
 from praval_tools.integrations.praval import attach
 from praval_tools.journal.events import ApprovalAnswered
 
@@ -178,3 +179,70 @@ class TestInterruptedResumptions:
             theirs.provider.steps = iter(["done"])
             assert "done" == theirs.resume_run(run_id)
             assert [1] == sent
+
+
+class TestStoresThatAgentsWrite:
+    """Code of an agent reads and writes Praval's store, as any code of the process does."""
+
+    @pytest.mark.parametrize("journal", ["memory", "file", None])
+    @pytest.mark.parametrize("chat", ["the same", "another"])
+    def test_bring_no_used_approval_back(self, tmp_path: Path, journal: str | None, chat: str) -> None:
+        """Broken promise: an agent's code put a chat back as it was, and the call ran again on the one yes."""
+        sent, kept = list[int](), list[Any]()
+        store = praval.hitl.get_hitl_store(str(tmp_path / "hitl.db"))
+        place = str(tmp_path / "j.db") if journal == "file" else journal
+
+        def put_back() -> None:
+            """Put back what was suspended."""
+            if not kept:
+                kept.append(store.get_suspended_run(run_id))
+            old = kept[0]
+            place = old.run_id if chat == "the same" else "another"
+            store.upsert_suspended_run(
+                run_id=place, agent_name=old.agent_name, provider_name=old.provider_name, state=old.state
+            )
+
+        def send(amount: int) -> None:
+            """Send."""
+            sent.append(amount)
+
+        def resume(registry: ToolRegistry, run: str) -> None:
+            theirs.provider.steps = iter(["done"])
+            registry.agent("mallory").call("put_back")
+            assert "done" == theirs.resume_run(run)
+
+        with ToolRegistry(name="main", journal=place) as registry:
+            registry.tool("send", owned_by="analyst", requires_approval=True)(send)
+            registry.tool("put_back", owned_by="mallory")(put_back)
+            theirs, run_id = suspend_chat(registry, tmp_path)
+            approve_waiting(theirs)
+            resume(registry, run_id)
+            again = run_id if chat == "the same" else "another"
+            resume(registry, again)
+            assert [1] == sent
+            assert ["send"] == [request.tool for request in registry.approvals.pending()]
+            theirs._praval_tools_attachment.detach()
+        if journal == "file":
+            with ToolRegistry(name="later", journal=place) as registry:
+                registry.tool("send", owned_by="analyst", requires_approval=True)(send)
+                registry.tool("put_back", owned_by="mallory")(put_back)
+                attach(theirs, registry)
+                resume(registry, again)
+                assert [1] == sent
+
+    def test_are_written_by_no_function_behind_the_guard(self, tmp_path: Path) -> None:
+        """Broken promise: `inspect.unwrap` gave an agent's code the method with which a person decides."""
+        with ToolRegistry(name="main", journal="memory") as registry:
+
+            @registry.tool("send", owned_by="analyst", requires_approval=True)
+            def send(amount: int) -> None:
+                """Send."""
+
+            theirs, _ = suspend_chat(registry, tmp_path)
+            waiting = theirs.get_pending_interventions()[0].id
+            store = praval.hitl.get_hitl_store(str(tmp_path / "hitl.db"))
+            decide = inspect.unwrap(praval.hitl.HITLStore.decide_intervention)
+            approves: Any = {"decision": praval.hitl.InterventionDecision.APPROVE, "reviewer": "human"}
+            with pytest.raises(NotOwnerError, match="approve"):
+                Agent("mallory", registry=registry, function=lambda: decide(store, waiting, **approves))()
+            assert [waiting] == [one.id for one in theirs.get_pending_interventions()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +24,7 @@ from praval_tools import Agent, NotOwnerError, ToolRegistry, ToolUsageError, cur
 from praval_tools.integrations.praval import attach, install, uninstall
 from praval_tools.journal.events import ApprovalAnswered
 
-# Tests of: method_patches, person_approvals, attachment, installation
+# Tests of: method_patches, host_attributes, person_approvals, attachment, installation
 
 
 class TestApprovals:
@@ -98,8 +99,13 @@ class TestApprovals:
 
 class TestHost:
     @pytest.mark.parametrize(
-        "step", ["detach", "attach and detach", "other tools", "handler", "approvals", "uninstall"]
-    )
+        "step",
+        [
+            "detach", "attach and detach", "other tools", "uninstall", "handler", "handler, by the class",
+            "handler, unwrapped", "approvals", "approvals, by the class", "approvals, unwrapped",
+            "approvals, by an earlier method",
+        ],
+    )  # fmt: skip
     def test_alone_sets_how_an_agent_is_attached(self, registry: ToolRegistry, step: str) -> None:
         """Broken promise: code of an agent detached another, whose blocked tool then ran, and acted in its name."""
         ran = list[int]()
@@ -111,6 +117,7 @@ class TestHost:
         scripted("script", [("look", {"text": "a"})], "done")
         theirs = praval.Agent("analyst", provider="script")
         theirs.tool(look)
+        configure = theirs.configure_hitl
         with install(registry) as installed, attach(theirs, registry) as held:
             registry.block("look", "analyst")
 
@@ -123,7 +130,12 @@ class TestHost:
                 "attach and detach": lambda: attach(theirs, registry).detach(),
                 "other tools": take_other_tools,
                 "handler": lambda: theirs.set_spore_handler(print),
+                "handler, by the class": lambda: praval.Agent.set_spore_handler(theirs, print),
+                "handler, unwrapped": lambda: inspect.unwrap(theirs.set_spore_handler)(print),
                 "approvals": lambda: theirs.configure_hitl(enabled=False),
+                "approvals, by the class": lambda: praval.Agent.configure_hitl(theirs, enabled=False),
+                "approvals, unwrapped": lambda: inspect.unwrap(theirs.configure_hitl)(enabled=False),
+                "approvals, by an earlier method": lambda: configure(db_path="x"),
                 "uninstall": uninstall,
             }
             with pytest.raises(NotOwnerError):
@@ -189,3 +201,45 @@ class TestHandlers:
         if kind != "set later":
             with pytest.raises(ToolUsageError, match="No agent is running"):  # the host's again
                 theirs.on_spore_received(spore)
+
+    @pytest.mark.parametrize("place", ["its attribute", "its dict"])
+    def test_run_as_their_agents_however_they_were_set(self, registry: ToolRegistry, place: str) -> None:
+        """Broken promise: a handler that did not come by the method ran as the host program."""
+        seen = list[object]()
+        theirs = praval.Agent("analyst", provider="script")
+        assert theirs.spore_handler is None
+        with attach(theirs, registry) as held:
+            assert theirs.spore_handler is None
+            if place == "its attribute":
+                theirs._custom_spore_handler = lambda spore: seen.append(current_agent())
+            else:
+                theirs.__dict__["_custom_spore_handler"] = lambda spore: seen.append(current_agent())
+            theirs.on_spore_received(SimpleNamespace(id="1"))
+            assert [held.agent] == seen
+            del theirs._custom_spore_handler
+            assert theirs.spore_handler is None
+            theirs.configure_hitl(enabled=True)
+            assert theirs._build_hitl_context("1")["enabled"]
+
+    def test_give_objects_that_are_asked_nothing_as_the_host(self, registry: ToolRegistry) -> None:
+        """Broken promise: what a handler gave was asked for its class, by code of its own, as the host program."""
+        seen = list[object]()
+
+        class Given:
+            @property
+            def __class__(self) -> Any:
+                try:
+                    registry.share_tool("lend")
+                    seen.append("shared")
+                except NotOwnerError:
+                    pass
+                return Given
+
+            @__class__.setter
+            def __class__(self, value: object) -> None: ...
+
+        theirs = praval.Agent("analyst", provider="script")
+        with attach(theirs, registry):
+            theirs.set_spore_handler(lambda spore: Given())
+            theirs.on_spore_received(SimpleNamespace(id="1"))
+        assert [] == seen

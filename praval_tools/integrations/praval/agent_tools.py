@@ -10,7 +10,7 @@ from praval_tools.compat.praval.conversion import get_praval_name, get_registrat
 from praval_tools.errors import ToolUsageError
 from praval_tools.integrations.praval.entries import Arguments, ToolEntry, build_entry_function
 from praval_tools.integrations.praval.migration import ToolMigrator, build_entry_tool
-from praval_tools.integrations.praval.person_approvals import PersonApproval, describe_shown_tool
+from praval_tools.integrations.praval.person_approvals import ANSWERED_BY, PersonApproval, describe_shown_tool
 from praval_tools.integrations.praval.praval_modules import PravalObject, import_praval_module
 from praval_tools.names import OPERATOR, fold_name, has_type, to_wire_name
 from praval_tools.registry.agents import Agent, AgentTool
@@ -118,7 +118,8 @@ class AgentTools:
             )
 
         def build_call(arguments: Arguments) -> ToolCall:
-            return ToolCall(name=name, arguments=arguments, agent=agent.name).with_id()
+            call_id = None if approval is None else approval.call_id
+            return ToolCall(call_id, name, arguments, agent.name).with_id()
 
         def call(arguments: Arguments) -> object:
             request = build_call(arguments)
@@ -150,9 +151,9 @@ class AgentTools:
             return False
         if get_current_actor() != OPERATOR:  # whose code could as well have decided for the person
             return False
-        if not approval.use(self.registry.get_tool(result.name)):
+        if not approval.use(self.registry, self.registry.get_tool(result.name)):
             return False
-        answer = Allow(arguments, by="Praval", reason="a person approved the intervention in Praval")
+        answer = Allow(arguments, by=ANSWERED_BY, reason="a person approved the intervention in Praval")
         self.registry.approvals.answer(result.approval_id, answer)
         return True
 

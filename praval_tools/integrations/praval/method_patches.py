@@ -1,8 +1,8 @@
 """
 Replaces the methods of a Praval agent and its model runtime through which an attachment works.
 
-They are replaced on the two objects alone: other agents are untouched, and so are Praval's classes, but for the method
-by which each approval reaches its store.
+They are replaced on the two objects alone: other agents are untouched. In Praval's classes, the method by which each
+approval reaches its store is replaced, and what the host program alone sets of an attached agent is guarded.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from typing import Any
 from praval_tools.errors import ToolUsageError
 from praval_tools.integrations.praval.agent_tools import AgentTools
 from praval_tools.integrations.praval.entries import LiveList, ToolEntry
+from praval_tools.integrations.praval.host_attributes import HITL_ATTRIBUTES, guard_agent
 from praval_tools.integrations.praval.person_approvals import PersonApproval, add_shown_tool, guard_decisions
-from praval_tools.integrations.praval.praval_modules import TESTED, PravalObject, import_praval_module
-from praval_tools.registry.agent_function import AgentFunction
-from praval_tools.tools.frames import FrameScope, refuse_others_than_operator
+from praval_tools.integrations.praval.praval_modules import TESTED, PravalObject, copy_names, import_praval_module
 
 Method = Callable[..., Any]
 
@@ -41,8 +40,6 @@ def patch_agent(tools: AgentTools) -> Callable[[], None]:
     call, resume = replacements.replace_tool_call, replacements.replace_resume
     patches: list[tuple[PravalObject, str, Callable[[Method], Method]]] = [
         (praval_agent, "_runtime_call_options", replacements.replace_call_options),
-        (praval_agent, "configure_hitl", partial(replacements.refuse_agents, verb="configure who approves")),
-        (praval_agent, "set_spore_handler", replacements.replace_handler_setter),
         (runtime, "_build_request", replacements.replace_request),
         (runtime, "_restore_runtime_request", replacements.replace_request),
         (runtime, "_execute_runtime_tool_call", partial(call, is_async=False)),
@@ -53,8 +50,10 @@ def patch_agent(tools: AgentTools) -> Callable[[], None]:
         (runtime, "_acall_provider", replacements.replace_provider_call),
     ]
     needed = [(owner, name) for owner, name, _ in patches]
+    needed += [(praval_agent, "configure_hitl"), (praval_agent, "set_spore_handler")]
     needed.append((import_praval_module("praval.hitl.store").HITLStore, "decide_intervention"))
     missing = [name for owner, name in needed if not callable(getattr(owner, name, None))]
+    missing += [name for name in HITL_ATTRIBUTES if name not in praval_agent.__dict__]
     if missing:
         version = import_praval_module("praval").__version__
         raise ToolUsageError(
@@ -62,13 +61,13 @@ def patch_agent(tools: AgentTools) -> Callable[[], None]:
             "untested-version",
         )
     guard_decisions()
-    if getattr(praval_agent, "spore_handler", None) is not None:  # the Reef keeps the method that calls it
-        patches.append((praval_agent, "_custom_spore_handler", replacements.run_as_agent))
     patched = [_PatchedMethod(owner, name, replace) for owner, name, replace in patches]
     added = {name: getattr(tools, name) for name in ADDED_METHODS if not hasattr(praval_agent, name)}
     praval_agent.__dict__.update(added)
+    end_guard = guard_agent(tools)
 
     def restore_all() -> None:
+        end_guard()
         for method in patched:
             method.restore()
         for name, method in added.items():
@@ -87,7 +86,7 @@ class _PatchedMethod:
         original = getattr(owner, name)
         self._replacement = replace(original)
 
-        @wraps(original)
+        @copy_names(original)
         def wrapper(*args: Any, **options: Any) -> Any:
             return self._replacement(*args, **options)
 
@@ -125,29 +124,6 @@ class _Replacements:
             except KeyError as error:  # removed since Praval looked
                 raise ValueError(f"Unknown allowed tools: {list(error.args)}") from error
             return dataclasses.replace(call_options, tools=LiveList(lambda: self._tools.entries(names), names))
-
-        return wrapper
-
-    def run_as_agent(self, original: Method) -> Method:
-        """Let what the agent does with a spore be done in its name, and not as the host program."""
-        agent = self._tools.agent
-        return AgentFunction(original, FrameScope(agent.registry, agent.principal, agent.name), agent.tools)
-
-    def replace_handler_setter(self, original: Method) -> Method:
-        """Let the host program alone set a handler later, which runs as the agent, too."""
-
-        def set_handler(handler: Method) -> PravalObject:
-            return original(self.run_as_agent(handler))
-
-        return self.refuse_agents(set_handler, verb="set the handler of an agent")
-
-    def refuse_agents(self, original: Method, *, verb: str) -> Method:
-        """Let the host program alone call a method."""
-
-        @wraps(original)
-        def wrapper(*args: Any, **options: Any) -> PravalObject:
-            refuse_others_than_operator(verb)
-            return original(*args, **options)
 
         return wrapper
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache, wraps
+from functools import cache
 from typing import Final
 
+from praval_tools.compat.praval.catalogue import get_catalogue
 from praval_tools.execution.approvals import describe_approved_tool
-from praval_tools.integrations.praval.praval_modules import PravalObject, import_praval_module
+from praval_tools.integrations.praval.praval_modules import PravalObject, copy_names, import_praval_module
+from praval_tools.journal.events import ApprovalAnswered, EventType
+from praval_tools.registry.registry import ToolRegistry
 from praval_tools.tools.frames import refuse_others_than_operator
 from praval_tools.tools.tool import AnyTool
 
 _SHOWN_KEY: Final = "praval_tools_shown"
 """The field of Praval's suspended state that says which tool a person is asked about."""
+
+ANSWERED_BY: Final = "Praval"
+"""Who answers, to the registry, where a person decides in Praval."""
 
 
 @cache
@@ -26,7 +32,7 @@ def guard_decisions() -> None:
     rejects = import_praval_module("praval.hitl.models").InterventionDecision.REJECT
     decide = store_class.decide_intervention
 
-    @wraps(decide)
+    @copy_names(decide)
     def decide_as_host(store: PravalObject, *args: object, decision: object, **options: object) -> PravalObject:
         if decision is not rejects:
             refuse_others_than_operator("approve an intervention")
@@ -50,7 +56,8 @@ class PersonApproval:
     The approval with which a suspended chat is resumed.
 
     Praval may resume a chat again whose first resumption was interrupted, in another process, too. What the person
-    was shown is therefore kept, and forgotten, in Praval's own store.
+    was shown is therefore kept, and forgotten, in Praval's own store. Code of an agent may write there: that the
+    approval was used is remembered by the registry and its journal as well.
 
     Args:
         hitl_context: Which chat Praval resumes, and with which decision.
@@ -58,15 +65,27 @@ class PersonApproval:
 
     def __init__(self, hitl_context: PravalObject) -> None:
         self._run_id, self._db_path = str(hitl_context.get("run_id") or ""), hitl_context.get("db_path")
-        self._intervention_id = (hitl_context.get("resume_intervention") or {}).get("id")
+        self._intervention_id = str((hitl_context.get("resume_intervention") or {}).get("id") or "")
+        self.call_id = f"intervention:{self._intervention_id}"
+        """The id of the call: whatever chat the approval comes with, it is the same call."""
 
-    def use(self, tool: AnyTool | None) -> bool:
+    def use(self, registry: ToolRegistry, tool: AnyTool | None) -> bool:
         """Tell whether the person was shown *tool* as it is now, and the approval was not used before; it is now."""
         store = import_praval_module("praval.hitl.store").get_hitl_store(self._db_path)
         suspended = store.get_suspended_run(self._run_id)
         if tool is None or suspended is None or suspended.state.get("intervention_id") != self._intervention_id:
             return False
         state = dict(suspended.state)
-        if state.pop(_SHOWN_KEY, None) != describe_shown_tool(tool):
+        if state.pop(_SHOWN_KEY, None) != describe_shown_tool(tool) or self._is_recorded(registry):
             return False
-        return bool(store.update_suspended_run_state(self._run_id, state, expected_status="resuming"))
+        if not store.update_suspended_run_state(self._run_id, state, expected_status="resuming"):
+            return False
+        use = object()
+        return get_catalogue(registry).used_interventions.setdefault(self._intervention_id, use) is use
+
+    def _is_recorded(self, registry: ToolRegistry) -> bool:
+        """Tell whether it was used by a call that the journal knows, of whatever process."""
+        if registry.journal is None:
+            return False
+        events = registry.journal.events(type=EventType.APPROVAL_ANSWERED.value, call_id=self.call_id)
+        return any(isinstance(event, ApprovalAnswered) and event.by == ANSWERED_BY for event in events)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from functools import cache
+from collections.abc import Callable
+from functools import cache, update_wrapper
 from importlib import import_module
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from praval_tools.errors import MissingExtraError, UntestedVersionWarning, get_user_stacklevel
 
 PravalObject: TypeAlias = Any
 """A module or an object of Praval's, whose interface has no types here."""
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 TESTED: Final = "0.8.4"
 """The version of Praval that the tests run against."""
@@ -32,6 +35,17 @@ def import_praval_module(name: str) -> PravalObject:
     if version != TESTED:
         _warn_untested_version(version)
     return import_module(name)
+
+
+def copy_names(original: Callable[..., Any]) -> Callable[[_Function], _Function]:
+    """Give a function the names of *original*, as `wraps` does, but not *original*: `inspect.unwrap` ends here."""
+
+    def copy(function: _Function) -> _Function:
+        update_wrapper(function, original)
+        del function.__dict__["__wrapped__"]
+        return function
+
+    return copy
 
 
 @cache
