@@ -218,6 +218,23 @@ def _make_keyword_check(name: str, limit: Any) -> Callable[[Any], None]:
     return check
 
 
+def make_decimal_checker(keywords: JsonSchema) -> Callable[[Decimal], None]:
+    """Return a function that raises `Mismatch` for a `Decimal` which breaks one of *keywords*: nothing is rounded."""
+    checks = [_COMPARISONS[name](_to_exact_limit(limit)) for name, limit in keywords.items()]
+
+    def check(value: Decimal) -> None:
+        for _, holds, reason in checks:
+            if not holds(value):
+                raise Mismatch(reason)
+
+    return check
+
+
+def _to_exact_limit(limit: Any) -> Any:
+    """Return the number that the text of a limit says, not the binary fraction next to it."""
+    return Decimal(repr(limit)) if isinstance(limit, float) else limit
+
+
 def _describe_lack(limit: int, noun: str) -> str:
     return f"has fewer than {format_count(limit, noun)}"
 

@@ -56,8 +56,9 @@ class _MultipleOf:
 
     def validate(self, instance: object) -> None:
         """Raise `ValueError` where a number is no multiple, or not finite."""
-        is_number = isinstance(instance, int | float | Decimal) and not isinstance(instance, bool)
-        if is_number and not is_multiple(instance, self._step):
+        if not isinstance(instance, int | float | Decimal) or isinstance(instance, bool):
+            return
+        if not is_multiple(instance, self._step):
             raise ValueError(f"is not a multiple of {self._step}")
 
 
