@@ -63,8 +63,9 @@ def praval_tools_authorize(
     """
     Refuse a call that the access rules allow, or ask for an approval; never allow one.
 
-    Called: at each call, in its thread, after the arguments were checked; *arguments* is a copy of them as JSON. Where
-        an agent calls on behalf of others, once for it and once for each of them as *agent*; *principal* has them all.
+    Called: at each call, in its thread, after the arguments were checked; *arguments* is a copy of them as JSON, in
+        which a `Decimal` stays a `Decimal`, so that it is exact. Where an agent calls on behalf of others, once for it
+        and once for each of them as *agent*; *principal* has them all.
     Returns: None: no objection; a text or `Deny`: the call is refused; `Ask`: a person has to approve it.
     Raises: The call is refused, as by any other answer.
     """

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from praval_tools.names import format_count, get_class_name, to_plain_scalar, to_plain_text
-from praval_tools.schema.json_values import to_canonical_json
+from praval_tools.schema.json_values import is_multiple, to_canonical_json
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.type_handler import Mismatch
 
@@ -183,7 +183,7 @@ def compile_cached_validator(schema_text: str) -> Any:
     """
     Return a validator of the schema that *schema_text* is.
 
-    For what Python would check differently: regular expressions, and multiples of fractions.
+    For what Python would check differently: regular expressions, and limits that no double holds.
     """
     import json
 
@@ -204,7 +204,7 @@ def make_checker(keywords: JsonSchema) -> Callable[[Any], None]:
 
 
 def _make_keyword_check(name: str, limit: Any) -> Callable[[Any], None]:
-    if name in ("pattern", "multipleOf") or (type(limit) is int and abs(limit) > _MAX_EXACT_INTEGER):
+    if name == "pattern" or (type(limit) is int and abs(limit) > _MAX_EXACT_INTEGER and name != "multipleOf"):
         kinds: tuple[type, ...] = (str,) if name == "pattern" else (int, float)
         holds: Callable[[Any], bool] = compile_cached_validator(to_canonical_json({name: limit})).is_valid
         reason = f"does not match {limit}" if name == "pattern" else f"breaks {name} {limit}"
@@ -216,6 +216,23 @@ def _make_keyword_check(name: str, limit: Any) -> Callable[[Any], None]:
             raise Mismatch(reason)
 
     return check
+
+
+def make_decimal_checker(keywords: JsonSchema) -> Callable[[Decimal], None]:
+    """Return a function that raises `Mismatch` for a `Decimal` which breaks one of *keywords*: nothing is rounded."""
+    checks = [_COMPARISONS[name](_to_exact_limit(limit)) for name, limit in keywords.items()]
+
+    def check(value: Decimal) -> None:
+        for _, holds, reason in checks:
+            if not holds(value):
+                raise Mismatch(reason)
+
+    return check
+
+
+def _to_exact_limit(limit: Any) -> Any:
+    """Return the number that the text of a limit says, not the binary fraction next to it."""
+    return Decimal(repr(limit)) if isinstance(limit, float) else limit
 
 
 def _describe_lack(limit: int, noun: str) -> str:
@@ -233,6 +250,7 @@ _COMPARISONS: Final[dict[str, Callable[[Any], _Comparison]]] = {
     "exclusiveMinimum": lambda limit: (_NUMBER_TYPES, lambda value: bool(value > limit), f"is not over {limit}"),
     "maximum": lambda limit: (_NUMBER_TYPES, lambda value: bool(value <= limit), f"is greater than {limit}"),
     "exclusiveMaximum": lambda limit: (_NUMBER_TYPES, lambda value: bool(value < limit), f"is not under {limit}"),
+    "multipleOf": lambda step: (_NUMBER_TYPES, lambda value: is_multiple(value, step), f"breaks multipleOf {step}"),
     "minLength": lambda limit: ((str,), lambda value: len(value) >= limit, f"is shorter than {limit}"),
     "maxLength": lambda limit: ((str,), lambda value: len(value) <= limit, f"is longer than {limit}"),
     "minItems": lambda limit: ((list,), lambda value: len(value) >= limit, _describe_lack(limit, "item")),

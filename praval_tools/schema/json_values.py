@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
-from typing import Any, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from praval_tools.names import get_class_name, get_plain_type, has_type, shorten_repr, to_plain_scalar, to_plain_text
 from praval_tools.schema.type_handler import Mismatch, Unencodable
 from praval_tools.values.builtin_iteration import iterate_items_without_overrides, iterate_without_overrides
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 T = TypeVar("T")
 
@@ -213,6 +216,20 @@ def to_equality_text(value: object) -> str:
         text = f"{Decimal(repr(value)) if isinstance(value, float) else value:f}" if value else "0"
         return text.rstrip("0").rstrip(".") if "." in text else text
     return repr(value)
+
+
+def to_fraction(number: float | Decimal) -> Fraction:
+    """Return the number that the text of *number* says."""
+    from fractions import Fraction
+
+    return Fraction(number) if isinstance(number, int) else Fraction(str(number))
+
+
+def is_multiple(number: float | Decimal, step: float) -> bool:
+    """Tell whether *number* is a whole multiple of *step*, neither of them rounded."""
+    if type(number) is int and type(step) is int:
+        return number % step == 0
+    return (to_fraction(number) / to_fraction(step)).denominator == 1
 
 
 def to_canonical_json(value: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
@@ -13,7 +14,7 @@ from praval_tools.names import format_count, shorten_repr, suggest_names
 from praval_tools.schema.coercion import Repair, Repairer, resolve_references
 from praval_tools.schema.json_input import preview_json
 from praval_tools.schema.json_pointer import format_json_path
-from praval_tools.schema.json_values import to_equality_text
+from praval_tools.schema.json_values import is_multiple, to_equality_text
 from praval_tools.schema.schema_tree import JsonSchema, SchemaPart, inline_references, iter_schemas, map_subschemas
 from praval_tools.schema.secret_marks import has_secret_schema, marks_secret
 
@@ -47,11 +48,25 @@ class _UniqueItems:
             raise ValueError(_REASONS["uniqueItems"])
 
 
+class _MultipleOf:
+    """The keyword `multipleOf` without rounding; the library divides a `Decimal` as a double."""
+
+    def __init__(self, parent: object, step: float, path: object) -> None:
+        self._step = step
+
+    def validate(self, instance: object) -> None:
+        """Raise `ValueError` where a number is no multiple, or not finite."""
+        if not isinstance(instance, int | float | Decimal) or isinstance(instance, bool):
+            return
+        if not is_multiple(instance, self._step):
+            raise ValueError(f"is not a multiple of {self._step}")
+
+
 def compile_schema(schema: SchemaPart) -> jsonschema_rs.Validator:
     """Return the validator of *schema*: formats are checked, nothing is fetched, patterns run in linear time."""
     import jsonschema_rs
 
-    keywords = {"uniqueItems": _UniqueItems}
+    keywords = {"uniqueItems": _UniqueItems, "multipleOf": _MultipleOf}
     options: dict[str, Any] = {"validate_formats": True, "retriever": refuse_retrieval, "keywords": keywords}
     try:
         return jsonschema_rs.validator_for(schema, pattern_options=jsonschema_rs.RegexOptions(), **options)

@@ -100,7 +100,8 @@ def _writes_all(model: Hint) -> bool:
     config, marks = model.model_config, model.__pydantic_decorators__
     has_own_code = any((
         model.__private_attributes__, marks.field_serializers, marks.model_serializers, config.get("json_encoders"),
-        config.get("extra") == "allow", *(name in vars(kind) for kind in model.__mro__ for name in _WRITERS
+        config.get("extra") == "allow", config.get("use_enum_values"),
+        *(name in vars(kind) for kind in model.__mro__ for name in _WRITERS
         if not kind.__module__.startswith("pydantic.")),
     ))  # fmt: skip
     return not has_own_code and all(_is_written(model, name) for name in model.model_fields)
@@ -174,7 +175,9 @@ def is_read_back_whole(value: object, read: object) -> bool:
     """
     kind = type(value)
     if _has_state(type(read)):
-        return kind is type(read) and _are_read_back_whole(_list_state(value), _list_state(read))
+        if kind is not type(read) or _holds_unread_members(value):
+            return False
+        return _are_read_back_whole(_list_state(value), _list_state(read))
     if isinstance(read, list | tuple | deque) and isinstance(value, Collection) and not isinstance(value, str | bytes):
         return _are_read_back_whole(value, read)
     if isinstance(read, dict) and isinstance(value, Mapping):
@@ -188,6 +191,26 @@ def is_read_back_whole(value: object, read: object) -> bool:
 
 def _are_read_back_whole(values: Collection[object], read: Collection[object]) -> bool:
     return len(values) == len(read) and all(map(is_read_back_whole, values, read))
+
+
+def _holds_unread_members(value: object) -> bool:
+    """Tell whether a model that reads members of enums as their values holds such members, as its defaults may be."""
+    kind: Hint = type(value)
+    if not is_pydantic_model(kind) or not kind.model_config.get("use_enum_values"):
+        return False
+    return _has_member(vars(value).get(name) for name in kind.model_fields)
+
+
+def _has_member(values: Iterable[object]) -> bool:
+    """Tell whether a member of an enum is among *values*, or in a container among them."""
+    for item in values:
+        if isinstance(item, Enum):
+            return True
+        if isinstance(item, list | tuple | set | frozenset | deque) and _has_member(item):
+            return True
+        if isinstance(item, dict) and (_has_member(item) or _has_member(item.values())):
+            return True
+    return False
 
 
 def _has_state(kind: type) -> bool:

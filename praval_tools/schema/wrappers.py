@@ -6,10 +6,11 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Annotated, Any, Final, NewType, TypeVar, Union, cast
 
-from praval_tools.schema.constraints import Constraints, make_checker, read_constraints
+from praval_tools.schema.constraints import Constraints, make_checker, make_decimal_checker, read_constraints
 from praval_tools.schema.decode_hooks import remember_union_results
 from praval_tools.schema.scalars import make_unencodable_error
 from praval_tools.schema.schema_tree import JsonSchema
+from praval_tools.schema.text_formats import DECIMAL_TEXT_SCHEMA
 from praval_tools.schema.type_handler import (
     DecodeHook,
     DecodeHookFactory,
@@ -46,7 +47,9 @@ def make_annotated_handler(get_json_types: Callable[[Hint], frozenset[str]]) -> 
 
     def build_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
         constraints, keywords = read_constraints(hint.__metadata__), read_keywords(hint)
-        inner = {"type": "number"} if _is_bounded_decimal(hint, keywords) else builder.build(hint.__origin__)
+        inner = builder.build(hint.__origin__)
+        if _is_bounded_decimal(hint, keywords):
+            inner, keywords = {"anyOf": [dict(DECIMAL_TEXT_SCHEMA), {"type": "number", **keywords}]}, {}
         if keywords.keys() & inner.keys():
             inner = {"allOf": [inner]}
         description = {"description": constraints.description} if constraints.description else {}
@@ -57,13 +60,9 @@ def make_annotated_handler(get_json_types: Callable[[Hint], frozenset[str]]) -> 
         keywords, inner = read_keywords(hint), decoders.get_hook(hint.__origin__)
         if not keywords:
             return inner
-        return _make_checked_hook(inner, make_checker(keywords), _is_bounded_decimal(hint, keywords))
-
-    def make_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHook:
-        inner = encoders.get_hook(hint.__origin__)
-        if not _is_bounded_decimal(hint, read_keywords(hint)):
-            return inner
-        return lambda value: _to_json_number(inner(value))
+        if _is_bounded_decimal(hint, keywords):
+            return _make_decimal_hook(inner, make_decimal_checker(keywords))
+        return _make_checked_hook(inner, make_checker(keywords))
 
     return TypeHandler(
         name="an annotated type",
@@ -72,7 +71,7 @@ def make_annotated_handler(get_json_types: Callable[[Hint], frozenset[str]]) -> 
         find_problem=find_problem,
         build_schema=build_schema,
         make_decode_hook=make_decode_hook,
-        make_encode_hook=make_encode_hook,
+        make_encode_hook=lambda hint, encoders: encoders.get_hook(hint.__origin__),
     )
 
 
@@ -95,22 +94,21 @@ def _find_annotated_problem(
 
 
 def _is_bounded_decimal(hint: Hint, keywords: JsonSchema) -> bool:
-    """Bounds say nothing about text, so a Decimal that has some is a number in JSON."""
+    """Tell whether bounds are of a Decimal: JSON Schema can say them of a number only, and the text is checked, too."""
     return bool(keywords) and unwrap_hint(hint) is Decimal
 
 
-def _to_json_number(text: str) -> int | float:
-    value = Decimal(text)
-    number = int(value) if value == value.to_integral_value() else float(value)
-    if Decimal(repr(number)) != value:
-        raise Unencodable(f"Decimal {text} has more digits than a JSON number holds; return it without bounds")
-    return number
-
-
-def _make_checked_hook(inner: DecodeHook, check: Callable[[Any], None], number_only: bool) -> DecodeHook:
+def _make_decimal_hook(inner: DecodeHook, check: Callable[[Decimal], None]) -> DecodeHook:
     def decode(value: object, hint: Hint) -> Any:
-        if number_only and type(value) is str:
-            raise Mismatch("is not a number")
+        decoded = inner(value, hint)
+        check(decoded)
+        return decoded
+
+    return decode
+
+
+def _make_checked_hook(inner: DecodeHook, check: Callable[[Any], None]) -> DecodeHook:
+    def decode(value: object, hint: Hint) -> Any:
         decoded = inner(value, hint)
         check(value)
         return decoded

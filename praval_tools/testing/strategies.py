@@ -20,6 +20,7 @@ from hypothesis.strategies import SearchStrategy
 from praval_tools.errors import ToolArgumentsError
 from praval_tools.schema.json_pointer import resolve_pointer
 from praval_tools.schema.json_values import to_equality_text
+from praval_tools.schema.text_formats import DECIMAL_TEXT_SCHEMA
 from praval_tools.tools.tool import Tool
 
 Schema = dict[str, Any]
@@ -68,6 +69,9 @@ class _StrategyBuilder:
             return st.sampled_from(schema["enum"])
         for union in ("anyOf", "oneOf"):
             if union in schema:
+                if _is_bounded_decimal(schema[union]):
+                    numbers = self.build(schema[union][1])
+                    return numbers | numbers.map(repr)
                 beside = {key: value for key, value in schema.items() if key != union}
                 return st.one_of(*(self.build(_overlay_schema(beside, option)) for option in schema[union]))
         if "allOf" in schema:
@@ -125,6 +129,11 @@ class _StrategyBuilder:
         )
         more = st.dictionaries(names, self.build(extra), min_size=least, max_size=max(least, most))
         return st.builds(lambda first, others: {**others, **first}, fixed, more)
+
+
+def _is_bounded_decimal(options: list[Schema | bool]) -> bool:
+    """Tell whether *options* are the text and the number of a Decimal with bounds, which count for the text, too."""
+    return len(options) == 2 and options[0] == DECIMAL_TEXT_SCHEMA and options[1] != {"type": "number"}
 
 
 def _overlay_schema(first: Schema, second: Schema | bool) -> Any:

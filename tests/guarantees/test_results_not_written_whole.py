@@ -9,6 +9,7 @@ import re
 import threading
 from contextlib import suppress
 from dataclasses import InitVar, dataclass, field
+from enum import Enum, StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -19,6 +20,7 @@ import pytest
 from engine_rig import Home, home  # noqa: F401
 from pydantic import (
     BaseModel,
+    ConfigDict,
     Field,
     PlainSerializer,
     PrivateAttr,
@@ -79,6 +81,20 @@ class More(Excluded):
 class Plain(BaseModel):
     name: str
     numbers: list[int] = []
+
+
+class Shade(Enum):
+    RED = "red"
+
+
+class Tone(StrEnum):
+    DARK = "dark"
+
+
+class Painted(BaseModel):
+    model_config = ConfigDict(use_enum_values=True)
+    shade: Shade = Shade.RED
+    tones: list[Tone] = [Tone.DARK]
 
 
 class PlainSub(Plain):
@@ -271,6 +287,7 @@ PARTLY_WRITTEN: list[tuple[Any, Any]] = [
     (tuple[int, Late], (1, LATE)), (Late | None, LATE), (Late | Excluded | int, LATE), (Late | Base, LATE),
     (Plain, PlainSub(name="a")), (list[Plain], [PlainSub(name="a")]),
     (PlainHolder, PlainHolder(inner=[PlainSub(name="a")])), (WritesAnItem, WritesAnItem(notes=["xy"])),
+    (Painted, Painted(tones=["dark"])), (Painted, Painted(shade="red")), (list[Painted], [Painted()]),
     (NamedLate, NamedLate(LATE)), (Node, make_node("x")), (Base, Sub("a")), (list[Base], [Sub("a")]),
 ]  # fmt: skip
 """Hint, and a value that is not written whole."""
@@ -339,7 +356,7 @@ WHOLE: list[tuple[Any, Any]] = [
     (Loose, Loose(value=[1, "a", None], numbers=[1, 2.0])), (Node, make_node("")), (Listed, Listed([])),
     (dict[str, Excluded], {"a": Excluded(name="a")}), (NamedLate, NamedLate(Late("a"))),
     (PlainHolder, PlainHolder(inner=[Plain(name="a", numbers=[1])])), (Plain | PlainSub, Plain(name="a")),
-    (Plain | PlainSub, PlainSub(name="a")),
+    (Plain | PlainSub, PlainSub(name="a")), (Painted, Painted(shade="red", tones=["dark"])),
     (set[LateFrozen], {LateFrozen("a"), LateFrozen("b")}), (Late | Base, Base("a")),
 ]  # fmt: skip
 """Hint, and a value that is written whole."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from typing import Annotated, Any
 
 import jsonschema_rs
@@ -57,6 +58,57 @@ def test_a_parameter_without_a_description() -> None:
 
     assert [Outcome.OK, Outcome.INVALID_ARGUMENTS] == outcomes
     assert {"type": "number", "multipleOf": 0.5} == registry.get_tool("half").parameters["properties"]["number"]
+
+
+GIVEN_DECIMALS: list[tuple[Any, Decimal | None]] = [
+    ("12345678901234567.89", Decimal("12345678901234567.89")), ("1.10", Decimal("1.10")), (1.1, Decimal("1.1")),
+    ("0.1", Decimal("0.1")), (5, Decimal(5)), ("0.09999999999999999999", None), ("-1", None), (-1, None), (0.05, None),
+    ("12345678901234567.895", None), ("9007199254740993.555", None), ("1e30", None), ("x", None), (None, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "expected"), GIVEN_DECIMALS, ids=str)
+def test_a_decimal_within_bounds_is_what_was_given(given: Any, expected: Decimal | None) -> None:
+    """
+    Broken promise: with bounds, the text "12345678901234567.89" became another number, and "1.10" became 1.1.
+
+    The bounds are checked without rounding, too.
+    """
+    paid: list[Decimal] = []
+    registry = ToolRegistry(journal="memory")
+
+    @registry.tool(owned_by="ann")
+    def pay(amount: Annotated[Decimal, Field(ge=0.1, lt=1e20, multiple_of=0.01)]) -> Decimal:
+        """Pay."""
+        paid.append(amount)
+        return amount
+
+    result = registry.execute(ToolCall("1", "pay", {"amount": given}, "ann"))
+
+    assert (Outcome.OK if expected is not None else Outcome.INVALID_ARGUMENTS) is result.outcome
+    assert ([] if expected is None else [str(expected)]) == list(map(str, paid))
+    assert not result.repairs
+
+
+def test_a_program_gives_a_decimal_within_bounds() -> None:
+    """Broken promise: a Decimal of more digits than a double holds was "not a JSON value", also as a result."""
+    registry = ToolRegistry(journal="memory")
+    amount = Decimal("12345678901234567.89")
+
+    @registry.tool(owned_by="ann")
+    def pay(amount: Annotated[Decimal, Field(ge=0)]) -> Annotated[Decimal, Field(ge=0)]:
+        """Pay."""
+        return amount
+
+    results = []
+    for _ in range(2):
+        with registry.run("r"):
+            results.append(registry.execute(ToolCall("1", "pay", {"amount": str(amount)}, "ann")))
+
+    assert amount == registry.agent("ann").call("pay", amount=amount)
+    assert [(False, amount), (True, amount)] == [(result.replayed, result.result) for result in results]
+    text, number = registry.get_tool("pay").parameters["properties"]["amount"]["anyOf"]
+    assert ["string", {"type": "number", "minimum": 0}] == [text["type"], number]
 
 
 @pytest.mark.parametrize("error", [KeyError, RuntimeError, StopIteration, NotImplementedError, ValueError])

@@ -27,7 +27,7 @@ from praval_tools.schema.value_reader import ValueReader
 NOT_STORED = {"dataclass"}
 """Rows with a field that is gone after `__init__`."""
 
-ROWS = sorted(FORMS.keys() - NOT_STORED - {"Decimal bounded"})  # the one row that is a number in JSON
+ROWS = sorted(FORMS.keys() - NOT_STORED)
 
 
 class Words(list[str]):

@@ -321,7 +321,10 @@ def _constrained(hint: Any, depth: int) -> st.SearchStrategy[Any]:
 
 def _between(inner: Any, low: float, high: float) -> st.SearchStrategy[Any]:
     whole = st.integers(math.ceil(low), math.floor(high))
-    return whole if inner is int else whole | st.floats(low, high)
+    if inner is int:
+        return whole
+    written = st.decimals(low, high).map(str) if inner is Decimal else st.nothing()
+    return whole | st.floats(low, high) | written
 
 
 # ── mutations: one place of a value, changed ─────────────────────────────────────────────────────

@@ -257,6 +257,8 @@ HINTS: dict[str, Any] = {
     "Gt, Lt between integers": Annotated[float, at.Gt(3), at.Lt(4)],
     "Interval": Annotated[int, at.Interval(ge=-3, lt=4)],
     "MultipleOf": Annotated[int, at.MultipleOf(7), at.Ge(20), at.Le(90)],
+    "Ge, Lt of Decimal": Annotated[Decimal, at.Ge(5), at.Lt(9)],
+    "MultipleOf of Decimal": Annotated[Decimal, at.MultipleOf(0.25)],
     "MultipleOf of float": Annotated[float, at.MultipleOf(0.25), at.Ge(0), at.Le(3)],
     "Len": Annotated[str, at.MinLen(2), at.MaxLen(3)],
     "Len of list": Annotated[list[int], at.Len(2, 4)],

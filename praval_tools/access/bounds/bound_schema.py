@@ -44,7 +44,6 @@ _KNOWN_FORMATS: Final = (
 ARGUMENTS_LABEL: Final = "the arguments"
 """What all arguments are called as one value."""
 _PYTHON_TYPES: Final = {"string": str, "array": list, "object": dict}
-_DECIMAL_SCHEMA: Final = {"anyOf": [DECIMAL_TEXT_SCHEMA, {"type": "number"}]}
 
 
 # ── why a bound is refused ───────────────────────────────────────────────────────────────────────
@@ -133,11 +132,16 @@ def _list_text_constraints(bound: JsonSchema, known: SchemaPart, place: str) -> 
     if place == ARGUMENTS_LABEL:  # its own values are compared with what was given, which may be text
         values = []
     texts = [shorten_repr(text) for value in values for text in _iter_decimal_texts(value, known)]
-    if known != _DECIMAL_SCHEMA:
+    if not _is_decimal(known):
         return texts
     names = [repr(key) for key in bound if _TYPES_BY_KEYWORD.get(key) == "string"]
     is_text = "string" in (bound.get("type"), *list_or_empty(bound.get("type")))
     return [*names, *texts, *(["the type 'string'"] if is_text else [])]
+
+
+def _is_decimal(known: SchemaPart) -> bool:
+    branches = list(_iter_branches(known))
+    return branches[:1] == [DECIMAL_TEXT_SCHEMA] and [{"number"}] == list(map(get_possible_types, branches[1:]))
 
 
 def _iter_decimal_texts(value: object, known: SchemaPart) -> Iterator[str]:

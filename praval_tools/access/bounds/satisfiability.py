@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from praval_tools.schema.json_values import to_fraction
 from praval_tools.schema.schema_tree import JsonSchema, SchemaPart
 from praval_tools.schema.validator import compile_schema
 
@@ -185,24 +186,17 @@ def _has_number(parts: list[JsonSchema]) -> bool:
     below = min((part["exclusiveMaximum"] for part in parts if "exclusiveMaximum" in part), default=math.inf)
     if low > high or above >= high or low >= below or above >= below:
         return False
-    steps = [_to_fraction(part["multipleOf"]) for part in parts if "multipleOf" in part]
-    steps += [_to_fraction(1)] if any(part.get("type") == "integer" for part in parts) else []
+    steps = [to_fraction(part["multipleOf"]) for part in parts if "multipleOf" in part]
+    steps += [to_fraction(1)] if any(part.get("type") == "integer" for part in parts) else []
     if max(low, above) == -math.inf or min(high, below) == math.inf:
         return True
     return all(_has_multiple_in_range(step, low, above, high, below) for step in steps)
 
 
-def _to_fraction(number: float) -> Fraction:
-    """Return the number that the text of *number* says."""
-    from fractions import Fraction
-
-    return Fraction(number) if isinstance(number, int) else Fraction(str(number))
-
-
 def _has_multiple_in_range(step: Fraction, low: float, above: float, high: float, below: float) -> bool:
     """Tell whether a multiple of *step* is at least *low*, over *above*, at most *high* and under *below*."""
-    least = max(_to_fraction(limit) / step for limit in (low, above) if limit != -math.inf)
+    least = max(to_fraction(limit) / step for limit in (low, above) if limit != -math.inf)
     first = math.ceil(least) * step
-    if above != -math.inf and first == _to_fraction(above):
+    if above != -math.inf and first == to_fraction(above):
         first += step
-    return (high == math.inf or first <= _to_fraction(high)) and (below == math.inf or first < _to_fraction(below))
+    return (high == math.inf or first <= to_fraction(high)) and (below == math.inf or first < to_fraction(below))

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from threading import Thread
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import pytest
+from annotated_types import Ge
 from bounds_rig import make_payments
 
 from praval_tools import GrantError, Tool, ToolRegistry
@@ -355,6 +356,9 @@ class TestDecimals:
             (tuple[str, Decimal], {"const": ["1.10", 1.5]}, False),
             (dict[str, Decimal], {"const": {"1.10": 1.5}}, False),
             (list[Any], {"const": ["1.10"]}, False),
+            (Annotated[Decimal, Ge(0)], {"const": "1.10"}, True),
+            (Annotated[Decimal, Ge(0)], {"enum": [1.5, "1.10"]}, True),
+            (Annotated[Decimal, Ge(0)], {"maximum": 5}, False),
         ],
         ids=str,
     )

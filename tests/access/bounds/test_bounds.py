@@ -135,6 +135,32 @@ class TestCallsOutside:
             assert outcome is registry.execute(ToolCall("1", "pay", {**ALLOWED, "fee": fee}, "intern")).outcome
         assert [Decimal(5)] == [one["fee"] for one in paid]
 
+    @pytest.mark.parametrize(
+        ("step", "fee", "is_inside"),
+        [
+            (1, "9007199254740993.5", False),
+            (1, "100000000000000000.01", False),
+            (5, "100.0000000000000000000001", False),
+            (0.01, "9007199254740993.555", False),
+            (0.01, "9007199254740993.55", True),
+            (0.1, "0.3", True),
+            (1, "1e9000", True),
+            (1, "1e-9000", False),
+        ],
+    )
+    def test_a_decimal_is_a_multiple_exactly(self, step: float, fee: str, is_inside: bool) -> None:
+        """
+        Broken promise: `{"multipleOf": 1}` admitted 9007199254740993.5, which is a whole number once rounded.
+        """
+        registry, paid = make_payments()
+        registry.grant("pay", "intern", where={"fee": {"multipleOf": step}})
+
+        result = registry.execute(ToolCall("1", "pay", {**ALLOWED, "fee": fee}, "intern"))
+
+        assert (Outcome.OK if is_inside else Outcome.FORBIDDEN) is result.outcome
+        assert ([Decimal(fee)] if is_inside else []) == [one["fee"] for one in paid]
+        assert is_inside or f"fee is not a multiple of {step}" in str(result.error)
+
     def test_null_does_not_slip_under_a_limit(self) -> None:
         """
         A limit on a number refuses null, also where null is the default.
