@@ -108,7 +108,7 @@ def praval_tools_commands(cli):
 @click.command("acme", cls=type("Command", (click.Command,), {{}}))
 @click.pass_context
 def command(ctx):
-    {act}
+    {step}
 """
 ERRORS = """
 class Code(int):
@@ -150,19 +150,19 @@ class TestCommandsOfPlugins:
 
     def test_what_a_hook_leaves(self, site: Site, host: ToolRegistry, run: Run) -> None:
         """The help asks it for its commands while a command of ours is current."""
-        site.install("acme", HEAD + HOOK.format(body="", act="pass"))
+        site.install("acme", HEAD + HOOK.format(body="", step="pass"))
 
         assert 0 == run("--help")[0]
         assert not host.explain("eve", "hosts_sum").allowed
 
-    @pytest.mark.parametrize("act", [
+    @pytest.mark.parametrize("step", [
         "ctx.find_root().command.result_callback()(lambda *a, **k: attempt('callback'))",
         "ctx.meta.setdefault('praval_tools.cli.plugin_commands', {})['x'] = attempt",
     ])  # fmt: skip
-    def test_what_hangs_on_the_root(self, site: Site, host: ToolRegistry, run: Run, act: str) -> None:
+    def test_what_hangs_on_the_root(self, site: Site, host: ToolRegistry, run: Run, step: str) -> None:
         """It is a group of the command's own, not that of the command line."""
         before = entry.root_command._result_callback  # type: ignore[attr-defined]
-        site.install("acme", HEAD + HOOK.format(body="", act=act))
+        site.install("acme", HEAD + HOOK.format(body="", step=step))
 
         assert 0 == run("acme")[0]
         assert not host.explain("eve", "hosts_sum").allowed
@@ -179,7 +179,7 @@ class TestCommandsOfPlugins:
         self, site: Site, host: ToolRegistry, capsys: pytest.CaptureFixture[str], error: str, code: object, text: str
     ) -> None:
         """It says the same, with the same exit code, and no code of the plugin is asked for it as the operator."""
-        site.install("acme", HEAD + HOOK.format(body=ERRORS, act=f"raise {error}"))
+        site.install("acme", HEAD + HOOK.format(body=ERRORS, step=f"raise {error}"))
         with pytest.raises(SystemExit) as ended:
             entry.load("praval_tools.cli").main(["acme"])
         given = ended.value.code
