@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from types import WrapperDescriptorType
-from typing import Any, Final
+from typing import Final
 
 from praval_tools.integrations.praval.agent_tools import AgentTools
 from praval_tools.integrations.praval.praval_modules import PravalObject, import_praval_module
@@ -53,7 +53,7 @@ class _HostAttribute:
     def __init__(self, name: str, verb: str) -> None:
         self._name, self._verb = name, verb
 
-    def __get__(self, praval_agent: PravalObject, owner: type | None = None) -> Any:
+    def __get__(self, praval_agent: PravalObject, owner: type | None = None) -> PravalObject:
         if praval_agent is None or self._name not in praval_agent.__dict__:
             raise AttributeError(f"Praval's agent has no {self._name!r}.")
         value, tools = praval_agent.__dict__[self._name], praval_agent.__dict__.get(_TOOLS_ATTRIBUTE)
@@ -79,7 +79,7 @@ class _HostAttribute:
 class _SporeHandler(_HostAttribute):
     """What an agent does with a spore: while it is attached, in its name, whoever set it, and when."""
 
-    def _get_attached(self, tools: AgentTools, value: Any) -> object:
+    def _get_attached(self, tools: AgentTools, value: PravalObject) -> object:
         if value is None:
             return None
         agent = tools.agent

@@ -13,7 +13,7 @@ from praval_tools.errors import MissingExtraError, UntestedVersionWarning, get_u
 PravalObject: TypeAlias = Any
 """A module or an object of Praval's, whose interface has no types here."""
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
+_Function = TypeVar("_Function", bound=Callable[..., object])
 
 TESTED: Final = "0.8.4"
 """The version of Praval that the tests run against."""
@@ -37,7 +37,7 @@ def import_praval_module(name: str) -> PravalObject:
     return import_module(name)
 
 
-def copy_names(original: Callable[..., Any]) -> Callable[[_Function], _Function]:
+def copy_names(original: Callable[..., object]) -> Callable[[_Function], _Function]:
     """Give a function the names of *original*, as `wraps` does, but not *original*: `inspect.unwrap` ends here."""
 
     def copy(function: _Function) -> _Function:
