@@ -244,7 +244,7 @@ class ToolRegistry(ToolCatalogue, ConfiguredByFiles, ConnectedToSources, Observe
         Ask *policy* at every call; it may refuse or ask for an approval, never allow more.
 
         It gets agent, tool and the JSON arguments, in which a `Decimal` stays an exact `Decimal`. It answers None, a
-        text or `Deny` (refused), or `Ask`; raising refuses. Changes are in its name, `policy:…`. Returns what removes it.
+        text or `Deny` (refused), or `Ask`; raising refuses. It acts as `policy:…`. Returns what removes it.
         """
         return self._changes.add_policy(policy, name, by)
 
