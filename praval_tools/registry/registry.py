@@ -243,9 +243,8 @@ class ToolRegistry(ToolCatalogue, ConfiguredByFiles, ConnectedToSources, Observe
         """
         Ask *policy* at every call; it may refuse or ask for an approval, never allow more.
 
-        It is called with agent, tool and the JSON arguments, and answers None, a text or `Deny` (refused), or `Ask`.
-        In the arguments, a `Decimal` stays a `Decimal`, so that it is exact.
-        One that raises refuses. What it changes, it changes in its own name, `policy:…`. Returns what removes it.
+        It gets agent, tool and the JSON arguments, in which a `Decimal` stays an exact `Decimal`. It answers None, a
+        text or `Deny` (refused), or `Ask`; raising refuses. It acts as `policy:…`. Returns what removes it.
         """
         return self._changes.add_policy(policy, name, by)
 

@@ -230,7 +230,7 @@ def make_decimal_checker(keywords: JsonSchema) -> Callable[[Decimal], None]:
     return check
 
 
-def _to_exact_limit(limit: Any) -> Any:
+def _to_exact_limit(limit: float) -> float | Decimal:
     """Return the number that the text of a limit says, not the binary fraction next to it."""
     return Decimal(repr(limit)) if isinstance(limit, float) else limit
 

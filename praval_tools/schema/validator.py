@@ -55,7 +55,7 @@ class _MultipleOf:
         self._step = step
 
     def validate(self, instance: object) -> None:
-        """Raise `ValueError` where a number is no multiple, or not finite."""
+        """Raise `ValueError` for a number that is none, or not finite."""
         if not isinstance(instance, int | float | Decimal) or isinstance(instance, bool):
             return
         if not is_multiple(instance, self._step):

@@ -99,8 +99,8 @@ def _is_bounded_decimal(hint: Hint, keywords: JsonSchema) -> bool:
 
 
 def _make_decimal_hook(inner: DecodeHook, check: Callable[[Decimal], None]) -> DecodeHook:
-    def decode(value: object, hint: Hint) -> Any:
-        decoded = inner(value, hint)
+    def decode(value: object, hint: Hint) -> Decimal:
+        decoded: Decimal = inner(value, hint)
         check(decoded)
         return decoded
 
