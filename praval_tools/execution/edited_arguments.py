@@ -81,7 +81,8 @@ def leave_filled_in_out(
 def _leave_defaults_out(schema: SuppliedSchema, edited: Arguments, asked: BoundArguments) -> Arguments:
     """Return edited arguments without those defaults of the function that an approver left as they were shown."""
     names = schema.function_defaults.keys() & edited.keys() - asked.arguments.keys()
-    shown = schema.read_arguments({name: asked.values[name] for name in names})
+    values = schema.complete_values(asked.values)
+    shown = schema.read_arguments({name: values[name] for name in names})
     return {
         name: value
         for name, value in edited.items()

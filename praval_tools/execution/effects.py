@@ -120,9 +120,11 @@ class RunTool(msgspec.Struct, eq=False):
 
     def build_keywords(self) -> dict[str, object]:
         """Return the function's keywords, with the `ToolContext` for the parameters that take it."""
-        names = self.tool.implementation.context_parameters
+        implementation = self.tool.implementation
+        names, values = implementation.context_parameters, self.bound_arguments.values
+        values = implementation.compiled.complete_values(values)
         if not names:
-            return self.bound_arguments.values
+            return values
         call = self.call = ensure_call(self.frame)
         principal = self.principal
         report_progress, write_log = self.make_reporters(call)
@@ -133,7 +135,7 @@ class RunTool(msgspec.Struct, eq=False):
             cancelled=lambda: self.abandoned, progress=report_progress, log=write_log,
             deps=choose_deps(self.tool.name, self.tool.implementation.deps_hint, get_deps(self.runtime.registry)),
         )  # fmt: skip
-        return {**self.bound_arguments.values, **dict.fromkeys(names, context)}
+        return {**values, **dict.fromkeys(names, context)}
 
     def get_idempotency_key(self, call: ToolCall) -> str:
         """Return the same text for the same call of the same principal: ids of callers repeat, as `call_0` does."""

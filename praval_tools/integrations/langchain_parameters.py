@@ -20,7 +20,7 @@ from praval_tools.errors import ToolDefinitionError
 from praval_tools.formats.format import WireObject
 from praval_tools.names import describe_error
 from praval_tools.schema.class_fields import call_container_factory
-from praval_tools.schema.function_defaults import find_defaults_of_wrappers, is_handed_in, is_taken
+from praval_tools.schema.function_defaults import find_defaults_of_wrappers, is_taken
 from praval_tools.schema.model_marks import read_model_marks
 from praval_tools.schema.schema_tree import close_object_schemas, iter_schemas
 from praval_tools.schema.secret_marks import contains_secret_mark, list_field_names
@@ -289,8 +289,8 @@ def _read_own_defaults(
         item.name: item.default
         for item in parameters
         if item.default is not item.empty
-        and is_taken(function, item.name)
-        and (item.name in shown or not (item.name in bound or is_handed_in(function, item.name)))
+        and is_taken(function, item.name, shown)
+        and (item.name in shown or item.name not in bound)
     }
     names = shown | {item.name for item in parameters}
     return {

@@ -211,7 +211,7 @@ def bind_arguments(call: DescribedCall, implementation: ToolImplementation, argu
     if not call.function.fingerprint:
         return join_values(arguments, unpack_value(call.shown), implementation.function, implementation.signature)
     if call.shown is None:
-        return dict(implementation.bind_coerced(arguments, ()).values)
+        return implementation.compiled.complete_values(implementation.bind_coerced(arguments, ()).values)
     shown = unpack_value(call.shown)
     judged = shown if call.judged is None else unpack_value(call.judged)
     text = write_exactly(judged)
@@ -219,7 +219,7 @@ def bind_arguments(call: DescribedCall, implementation: ToolImplementation, argu
         with suppress(ToolError):
             bound = implementation.bind_coerced(copy_json(candidate), ())
             if write_exactly(implementation.render_for_review(bound, with_made_fields=call.judged is not None)) == text:
-                return dict(bound.values)
+                return implementation.compiled.complete_values(bound.values)
     raise ToolError("A class of its parameters makes other values here than those that were judged, so it did not run.")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dis
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Set
@@ -99,36 +98,10 @@ def _may_take(signature: Signature, name: str) -> bool:
     return kinds.get(name) == "normal" or (name not in kinds and len(kinds) < len(signature.parameters))
 
 
-def is_taken(function: object, name: str) -> bool:
-    """Tell whether *function* and each wrapper of it take what is passed by this name."""
-    return all(code is None or _takes_name(code, name) for code, _ in _iter_layers(function))
-
-
-def is_handed_in(function: object, name: str) -> bool:
-    """Tell whether a wrapper with `**kwargs` hands in a value of this name beside them, so that it takes no other."""
-    layers = list(_iter_layers(function))[:-1]
-    return any(
-        code is not None and not _has_parameter(code, name) and _merges_keyword(code, name) for code, _ in layers
-    )
-
-
-def _merges_keyword(code: CodeType, name: str) -> bool:
-    """Tell whether code calls something with a keyword of this name and `**`, as in `find(connection=x, **given)`."""
-    instructions = list(dis.get_instructions(code))
-    for index, loaded in enumerate(instructions):
-        names = loaded.argval if type(loaded.argval) is tuple else (loaded.argval,)
-        if loaded.opname == "LOAD_CONST" and any(type(item) is str and item == name for item in names):
-            depth = 1  # of the stack, from the name on, later from the dict with it on
-            for item in instructions[index + 1 :]:
-                if item.opname == "DICT_MERGE":
-                    return True
-                is_dict = item.opname == "BUILD_CONST_KEY_MAP" or (
-                    item.opname == "BUILD_MAP" and 2 * (item.arg or 0) >= depth
-                )
-                depth = 1 if is_dict else depth + dis.stack_effect(item.opcode, item.arg, jump=False)
-                if depth < 1:
-                    break
-    return False
+def is_taken(function: object, name: str, offered: Set[str]) -> bool:
+    """Tell whether *function* and each wrapper of it take a default of this name, by `find_passable_defaults`."""
+    is_taken_by = _make_name_test(offered)
+    return all(code is None or is_taken_by(code, name) for code, _ in _iter_layers(function))
 
 
 def mark_as_passing_on(function: Callable[..., object]) -> None:

@@ -130,9 +130,7 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     def decode_arguments(self, arguments: Mapping[str, object]) -> Arguments:
         """
-        Return the keyword arguments that *arguments*, as JSON, stand for, with every default.
-
-        A wrapper may have other defaults than its function, so they are passed to it.
+        Return the keyword arguments that *arguments*, as JSON, stand for; defaults are not added.
 
         Raises:
             Mismatch: The first value that does not fit, with its place.
@@ -151,7 +149,11 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
                 values[name] = decode(value)
             except Mismatch as error:
                 raise error.prepend_step(name) from None
-        return add_defaults(values, self.function_defaults)
+        return values
+
+    def complete_values(self, values: Arguments) -> Arguments:
+        """Return what the function is passed: *values*, and its defaults, as a wrapper may have others than it."""
+        return {**self.function_defaults, **values}
 
     def find_mismatches(self, arguments: Mapping[str, object]) -> list[Mismatch]:
         """Return why arguments that fit the schema cannot be decoded: one reason for each parameter."""
@@ -399,10 +401,3 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
 def _has_same_text(first: object, second: object) -> bool:
     """Tell whether two JSON values are written alike, other than 1 and 1.0; members may be in any order."""
     return to_json_bytes(first) == to_json_bytes(second) or to_canonical_json(first) == to_canonical_json(second)
-
-
-def add_defaults(values: Arguments, defaults: Arguments) -> Arguments:
-    """Add *defaults* to *values* where they lack them, and return these."""
-    for name, default in defaults.items():
-        values.setdefault(name, default)
-    return values

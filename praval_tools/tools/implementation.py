@@ -230,6 +230,10 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
         """
         return self.bind_coerced(*self.coerce_arguments(raw, strict=strict, max_bytes=max_bytes, max_depth=max_depth))
 
+    def bind_keywords(self, raw: object, *, strict: bool) -> Arguments:
+        """Return what the function is passed where a caller gave *raw*; raises as `bind` does."""
+        return self.compiled.complete_values(self.bind(raw, strict=strict).values)
+
     def bind_coerced(self, arguments: Arguments, repairs: tuple[Repair, ...]) -> BoundArguments:
         """
         Return what `coerce_arguments` gave as the function's keywords.
@@ -298,7 +302,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
         if self._exact_match_binder is None:
             body = self.compiled.keyword_fast_path_code
             lines = "\n".join(f"    {line}" for block in body.lines for line in block.split("\n"))
-            scope = {**body.namespace, "MISS": MISS, "function": dict, "context": None}
+            scope = {**body.namespace, "MISS": MISS, "function": dict, "context": None, "complete": dict}
             source = f"def bind(arguments):\n{lines}\n    return {body.call}"
             exec(compile(source, f"<arguments of {self.name}>", "exec"), scope)  # noqa: S102
             self._exact_match_binder = scope["bind"]
@@ -323,7 +327,7 @@ class ToolImplementation(msgspec.Struct, eq=False, weakref=True):
         """
         if self._is_shown_as_given(bound.arguments, bound.values):
             return bound.arguments
-        values = bound.values
+        values = self.compiled.complete_values(bound.values)
         if names is not None:
             values = {name: value for name, value in values.items() if name in names}
         return self.compiled.read_arguments(values, with_made_fields=with_made_fields)

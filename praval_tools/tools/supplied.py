@@ -17,7 +17,7 @@ from praval_tools.schema.type_handler import Mismatch, Unencodable
 from praval_tools.schema.type_hints import NOTHING
 from praval_tools.schema.validator import Validator
 from praval_tools.schema.value_reader import ValueReader
-from praval_tools.tools.compiled import Arguments, ValueHook, add_defaults, compiled_property
+from praval_tools.tools.compiled import Arguments, ValueHook, compiled_property
 from praval_tools.tools.frames import activate_tool_frame
 
 
@@ -45,16 +45,20 @@ class SuppliedSchema:
         self.encode_result: ValueHook = Encoder().encode_value
         self.fast_path_code = self.keyword_fast_path_code = FastPathBody(
             lines=_SUPPLIED_SCHEMA_LINES,
-            call="function(**arguments)",
+            call="function(**complete(arguments))",
             namespace={
-                "is_valid": self.validator.is_valid, "fill": self.decode_arguments, "check": normalize_json,
-                "copy": copy_json,
+                "is_valid": self.validator.is_valid, "fill": self.validator.fill_defaults, "check": normalize_json,
+                "copy": copy_json, "complete": self.complete_values,
             },
         )  # fmt: skip
 
     def decode_arguments(self, arguments: Mapping[str, object]) -> Arguments:
-        """Return the arguments with the defaults of the schema and of the function."""
-        return add_defaults(self.validator.fill_defaults(dict(arguments)), self.function_defaults)
+        """Return the arguments with the defaults of the schema; the function is not imported for it."""
+        return self.validator.fill_defaults(dict(arguments))
+
+    def complete_values(self, values: Arguments) -> Arguments:
+        """Return what the function is passed: *values*, and defaults of its own."""
+        return {**self.function_defaults, **values}
 
     @compiled_property
     def function_defaults(self) -> Arguments:

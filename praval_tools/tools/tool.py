@@ -339,7 +339,7 @@ class Tool(Generic[P, R]):
             return f"Error executing {self.name}: {error}"
 
     def _bind_keywords(self, parameters: Mapping[str, object], deps: object) -> dict[str, Any]:
-        values = self.implementation.bind(parameters, strict=bool(self.metadata.strict_arguments)).values
+        values = self.implementation.bind_keywords(parameters, strict=bool(self.metadata.strict_arguments))
         for name in self.implementation.context_parameters:
             given = NO_DEPS if deps is None else deps
             values[name] = ToolContext(deps=choose_deps(self.name, self.implementation.deps_hint, given))

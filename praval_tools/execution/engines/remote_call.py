@@ -120,8 +120,8 @@ def describe_call(run: RunTool, function: DescribedFunction) -> DescribedCall:
             text = f"Tool {run.tool.name!r} cannot run in another process: an argument has no JSON form: {error}"
             raise UnreachableFunctionError(text) from error
     arguments = bound.arguments
-    if isinstance(implementation.compiled, SuppliedSchema):
-        arguments, judged_defaults = split_values(implementation.compiled, bound.values)
+    if isinstance(schema := implementation.compiled, SuppliedSchema):
+        arguments, judged_defaults = split_values(schema, schema.complete_values(bound.values))
         shown = pack_value(judged_defaults)
     return DescribedCall(
         function, run.principal, replace(call, arguments=None),

@@ -15,7 +15,7 @@ pytest.importorskip("langchain")
 from langchain_core.tools import BaseTool, StructuredTool, Tool
 from langchain_rig import WORDS, judge, record, registry  # noqa: F401
 from pydantic import BaseModel, create_model
-from wrapped_tools import WRAPPED, pay, wrap_any, wrap_fixed
+from wrapped_tools import OTHER, WRAPPED, pay, wrap_any, wrap_fixed, wrap_named
 
 from praval_tools import Secret, ToolDefinitionError, ToolRegistry
 from praval_tools.integrations.langchain import import_tools
@@ -163,8 +163,9 @@ class TestWrappedFunctions:
 
         shown, result = judge(registry, made, to="ann", **given)
 
-        assert {"to": "ann", "amount": given.get("amount", 5)} == result
-        assert ({"to": "ann"} if hides_amount and name == "pay_partial_amount" else result) == shown
+        is_own = hides_amount and name not in ("pay_named", "pay_partial_amount")
+        assert {"to": "ann", "amount": OTHER if is_own else given.get("amount", 5)} == result
+        assert ({"to": "ann"} if is_own or (hides_amount and name == "pay_partial_amount") else result) == shown
 
     @pytest.mark.parametrize("schema", sorted(SCHEMAS))
     def test_of_async_code_get_what_was_judged(self, registry: ToolRegistry, schema: str) -> None:
@@ -181,7 +182,7 @@ class TestWrappedFunctions:
 
     def test_of_one_input_get_what_was_judged(self, registry: ToolRegistry) -> None:
         """Its other parameters have only defaults."""
-        tool = Tool(name="pay", description="Pay.", func=wrap_any(pay))
+        tool = Tool(name="pay", description="Pay.", func=wrap_named(pay))
 
         assert ({"tool_input": "ann", "amount": 5}, {"to": "ann", "amount": 5}) == judge(
             registry, tool, tool_input="ann"
@@ -235,18 +236,6 @@ class TestWrappedFunctions:
         )
 
         assert ({"to": "ann"}, "ann by pool") == judge(registry, tool, to="ann")
-
-    def test_that_read_what_no_caller_gives_get_what_was_judged(self, registry: ToolRegistry) -> None:
-        """Only what a wrapper hands in beside what it gets is its own."""
-
-        @functools.wraps(pay)
-        def wrapped(**given: Any) -> Any:
-            notes = {"amount": given.get("amount", 1000)}
-            return pay(**given, **({} if "amount" in given else notes))
-
-        tool = StructuredTool.from_function(wrapped, name="pay", description="Pay.", args_schema=SCHEMAS["hidden"])
-
-        assert ({"to": "ann", "amount": 5},) * 2 == judge(registry, tool, to="ann")
 
     def test_that_take_no_such_name_show_nothing(self, registry: ToolRegistry) -> None:
         """What a wrapper gives its function itself, nobody can know."""
