@@ -23,7 +23,9 @@ def attempt(where):
         host.registry.assign_tool_to_agent("hosts_sum", "eve")
         log[where] = "done"
     except NotOwnerError as error:
-        log[where] = "refused" if "'plugin:acme'" in str(error) else str(error)
+        # what reads an object as text, such as an error that quotes it, has no rights at all
+        is_refused = any(f"'{actor}'" in str(error) for actor in ("plugin:acme", "tool:(repr)"))
+        log[where] = "refused" if is_refused else str(error)
 
 class Text(str):
     def __str__(self):
