@@ -153,7 +153,7 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     def complete_values(self, values: Arguments) -> Arguments:
         """Return what the function is passed: *values*, and its defaults, as a wrapper may have others than it."""
-        return {**self.function_defaults, **values}
+        return add_defaults(values, self.function_defaults)
 
     def find_mismatches(self, arguments: Mapping[str, object]) -> list[Mismatch]:
         """Return why arguments that fit the schema cannot be decoded: one reason for each parameter."""
@@ -401,3 +401,8 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
 def _has_same_text(first: object, second: object) -> bool:
     """Tell whether two JSON values are written alike, other than 1 and 1.0; members may be in any order."""
     return to_json_bytes(first) == to_json_bytes(second) or to_canonical_json(first) == to_canonical_json(second)
+
+
+def add_defaults(values: Arguments, defaults: Arguments) -> Arguments:
+    """Return *values*, and after them what they lack of *defaults*."""
+    return values | {name: default for name, default in defaults.items() if name not in values}

@@ -17,7 +17,7 @@ from praval_tools.schema.type_handler import Mismatch, Unencodable
 from praval_tools.schema.type_hints import NOTHING
 from praval_tools.schema.validator import Validator
 from praval_tools.schema.value_reader import ValueReader
-from praval_tools.tools.compiled import Arguments, ValueHook, compiled_property
+from praval_tools.tools.compiled import Arguments, ValueHook, add_defaults, compiled_property
 from praval_tools.tools.frames import activate_tool_frame
 
 
@@ -58,7 +58,7 @@ class SuppliedSchema:
 
     def complete_values(self, values: Arguments) -> Arguments:
         """Return what the function is passed: *values*, and defaults of its own."""
-        return {**self.function_defaults, **values}
+        return add_defaults(values, self.function_defaults)
 
     @compiled_property
     def function_defaults(self) -> Arguments:
