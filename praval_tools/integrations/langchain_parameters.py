@@ -131,9 +131,10 @@ def _read_parameters(tool: BaseTool, function: Callable[..., object], hints: Map
         if field.makes_default
     ]
     own_defaults = _read_own_defaults(tool, function, hints, shown, unpassed)
-    if own_defaults and _is_wrapped(function):
-        tool = _bind_defaults(tool, own_defaults)
     filled_in = {name: field.default for name, field in fields.items() if name not in _NEVER_FILLED_IN}
+    unfilled = {name: default for name, default in own_defaults.items() if name not in filled_in}
+    if unfilled and _is_wrapped(function):
+        tool = _bind_defaults(tool, unfilled)
     defaults = {**own_defaults, **filled_in}
     secret = _list_secret(tool, function, hints, fields, shown)
     if not (_is_model(tool.args_schema) and _has_classes(schema, fields)):

@@ -7,7 +7,7 @@ They return MISS for everything else; the caller then takes a slower path, which
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Annotated, Any, Final, Literal, NewType
 
@@ -70,9 +70,7 @@ class FastPathBody(msgspec.Struct, frozen=True):
     shown: str = ""
 
 
-def generate_fast_path_body(
-    signature: Signature, get_decoder: DecoderGetter, *, by_name: bool, extra_defaults: Mapping[str, object]
-) -> FastPathBody:
+def generate_fast_path_body(signature: Signature, get_decoder: DecoderGetter, *, by_name: bool) -> FastPathBody:
     """
     Return the lines for *signature*.
 
@@ -80,7 +78,6 @@ def generate_fast_path_body(
         signature: What the function takes; without problems.
         get_decoder: Makes the function for a hint that has no lines of its own.
         by_name: Pass every argument by its name: the function is wrapped, so positions may mean something else.
-        extra_defaults: What is passed of extra arguments that are not given.
     """
     namespace = dict(_NAMESPACE)
     normal = [parameter for parameter in signature.parameters if parameter.kind == "normal"]
@@ -91,7 +88,6 @@ def generate_fast_path_body(
     if extra is None:
         lines += _emit_count_check(normal)
     else:
-        namespace["EXTRA_DEFAULTS"] = extra_defaults
         lines += _emit_extra(normal, extra, signature, namespace, get_decoder)
     for index, parameter in enumerate(normal):
         lines += _emit_argument(index, parameter, namespace, get_decoder)
@@ -148,7 +144,7 @@ def _emit_extra(
     namespace["TAKEN"] = list_reserved_names(signature)
     namespace["ok_extra"] = get_decoder(extra.hint)
     namespace["ok_name"] = get_decoder(str)
-    yield "extra = {**EXTRA_DEFAULTS}"
+    yield "extra = {}"
     yield "try:"
     yield "    for key, value in arguments.items():"
     yield "        if type(key) is not str: return MISS"  # a look-up would run its code

@@ -60,15 +60,6 @@ def find_passable_defaults(function: object, signature: Signature, offered: Set[
     return {name: value for name, value in own.items() if name in offered or _may_take(signature, name)} | defaults
 
 
-def find_defaults_of_extra(function: object, signature: Signature) -> dict[str, object]:
-    """Return the defaults that wrappers of *function* have for what its `**kwargs` take."""
-    if all(parameter.kind != "extra" for parameter in signature.parameters):
-        return {}
-    own = _collect_defaults_of_wrappers(list(_iter_layers(function)), _takes_name)
-    known = {parameter.name for parameter in signature.parameters if parameter.kind != "extra"}
-    return {name: value for name, value in own.items() if name not in known and _may_take(signature, name)}
-
-
 def find_defaults_of_wrappers(function: object, names: Set[str], offered: Set[str]) -> dict[str, object]:
     """Return the defaults that wrappers of *function* have for *names*, of which a caller may give *offered*."""
     own = _collect_defaults_of_wrappers(list(_iter_layers(function)), _make_name_test(offered))

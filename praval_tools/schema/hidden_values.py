@@ -12,7 +12,6 @@ from praval_tools.schema.secret_names import DEFAULT_SECRET_NAMES, SecretNames, 
 
 _VALUE_KEYWORDS: Final = ("default", "examples", "example")
 _DEFINITIONS: Final = ("$defs", "definitions")
-_SECRET_TEXT: Final = "[secret]"  # noqa: S105
 _is_secret_name: Final = SecretNames(DEFAULT_SECRET_NAMES)
 
 
@@ -26,7 +25,6 @@ def hide_values_of_secrets(schema: JsonSchema) -> JsonSchema:
     """
     Return *schema* without defaults and examples of what is marked as secret or named like it, inside and around it.
 
-    In a default of what is around something named like a secret, "[secret]" stands for that.
     Of what is named like a secret, amounts, true, false and empty values stay: they tell nothing.
 
     Args:
@@ -78,7 +76,7 @@ class _ValueHider:
         secrecy = _Secrecy.MARKED if marks_secret(part) else secrecy
         is_around = any(keyword in part for keyword in _VALUE_KEYWORDS) and self._contains_marks(part)
         rest = {
-            keyword: _replace_secret_members(value) if keyword in _VALUE_KEYWORDS else value
+            keyword: value
             for keyword, value in part.items()
             if keyword not in _VALUE_KEYWORDS or not _is_hidden(keyword, value, secrecy, name, is_around=is_around)
         }  # fmt: skip
@@ -117,19 +115,17 @@ def _is_hidden(keyword: str, value: object, secrecy: _Secrecy, name: str, *, is_
     values = value if keyword == "examples" and isinstance(value, list) else [value]
     if secrecy is _Secrecy.MARKED:
         return any(item is not None for item in values)
-    if is_around and any(values):
+    if (is_around and any(values)) or any(map(_holds_secret, values)):
         return True
     return secrecy is _Secrecy.NAMED and any(_tells_secret(name, item) for item in values)
 
 
-def _replace_secret_members(value: object) -> object:
-    """Return a copy of a JSON value in which a text stands for each member that is named like a secret."""
+def _holds_secret(value: object) -> bool:
+    """Tell whether a JSON value has a member, at any depth, that is named like a secret and is one."""
     if isinstance(value, Mapping):
-        return {
-            key: _SECRET_TEXT if _is_secret_name(key) and _tells_secret(key, item) else _replace_secret_members(item)
-            for key, item in value.items()
-        }
-    return list(map(_replace_secret_members, value)) if isinstance(value, list) else value
+        named = any(_is_secret_name(key) and _tells_secret(key, item) for key, item in value.items())
+        return named or any(map(_holds_secret, value.values()))
+    return isinstance(value, list) and any(map(_holds_secret, value))
 
 
 def _tells_secret(name: str, value: object) -> bool:

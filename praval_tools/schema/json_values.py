@@ -229,7 +229,16 @@ def is_multiple(number: float | Decimal, step: float) -> bool:
     """Tell whether *number* is a whole multiple of *step*, neither of them rounded."""
     if type(number) is int and type(step) is int:
         return number % step == 0
-    return (to_fraction(number) / to_fraction(step)).denominator == 1
+    (_, digits, exponent), (_, step_digits, step_exponent) = (
+        Decimal(str(item)).as_tuple() for item in (number, step)
+    )
+    if not isinstance(exponent, int) or not isinstance(step_exponent, int):  # not finite
+        return False
+    value, divisor = (int("".join(map(str, item))) for item in (digits, step_digits))
+    shift = exponent - step_exponent
+    if shift >= 0:
+        return value * pow(10, shift, divisor) % divisor == 0
+    return value == 0 or (-shift < len(digits) and value % (divisor * 10**-shift) == 0)
 
 
 def to_canonical_json(value: object) -> str:

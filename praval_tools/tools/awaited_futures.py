@@ -62,6 +62,8 @@ def accept_future(waiting: AwaitedObject) -> None:
         raise RuntimeError(f"Task got bad yield: an object of class {name}")
     if waiting.get_loop() is not asyncio.get_running_loop():
         raise RuntimeError(f"Task got an object of class {name} attached to a different loop")
+    if waiting is asyncio.current_task():
+        raise RuntimeError(f"Task cannot await on itself: an object of class {name}")
     if not blocking:
         raise RuntimeError(f"yield was used instead of yield from in a task with an object of class {name}")
     waiting._asyncio_future_blocking = False

@@ -15,7 +15,7 @@ from praval_tools.schema.codegen import FastPathBody, generate_fast_path_body, l
 from praval_tools.schema.decode_hooks import DecodeHooks, with_depth_check, with_recursion_guard, with_union_results
 from praval_tools.schema.docstrings import extract_parameter_descriptions
 from praval_tools.schema.encode import Encoder, to_json_bytes
-from praval_tools.schema.function_defaults import find_defaults_of_extra, list_defaults
+from praval_tools.schema.function_defaults import list_defaults
 from praval_tools.schema.json_schema import JsonSchemaBuilder, build_parameters_schema
 from praval_tools.schema.json_values import to_canonical_json, to_step
 from praval_tools.schema.schema_tree import JsonSchema
@@ -235,14 +235,10 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
     def _context_names(self) -> frozenset[str]:
         return frozenset(parameter.name for parameter in self.signature.parameters if parameter.kind == "context")
 
-    @compiled_property
-    def _defaults_of_extra(self) -> Arguments:
-        return find_defaults_of_extra(self.function, self.signature)
-
     @first_use_property
     def function_defaults(self) -> Arguments:
-        """What the function is passed for what is not given: its defaults, and those of wrappers for its `**kwargs`."""
-        return list_defaults(self.signature) | self._defaults_of_extra
+        """What the function is passed for what is not given."""
+        return list_defaults(self.signature)
 
     @first_use_property
     def _reader(self) -> ValueReader:
@@ -381,17 +377,12 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
     def fast_path_code(self) -> FastPathBody:
         """The code of the fast path."""
         plain = isinstance(self.function, FunctionType | MethodType) and not hasattr(self.function, "__wrapped__")
-        return self._generate_fast_path(by_name=not plain)
+        return generate_fast_path_body(self.signature, self._make_fast_path_decode_hook, by_name=not plain)
 
     @compiled_property
     def keyword_fast_path_code(self) -> FastPathBody:
         """The same, with a call that names every argument."""
-        return self._generate_fast_path(by_name=True)
-
-    def _generate_fast_path(self, *, by_name: bool) -> FastPathBody:
-        return generate_fast_path_body(
-            self.signature, self._make_fast_path_decode_hook, by_name=by_name, extra_defaults=self._defaults_of_extra
-        )
+        return generate_fast_path_body(self.signature, self._make_fast_path_decode_hook, by_name=True)
 
     def _make_fast_path_decode_hook(self, hint: object) -> ValueHook:
         decode = self._make_decode_hook(hint)

@@ -259,7 +259,6 @@ def test_values_of_parameters_that_are_named_like_secrets() -> None:
         "max_tokens": 500,
         "with_token": True,
         "cookie": None,
-        "options": {"jwt": "[secret]"},
     } == {  # fmt: skip
         name: part["default"] for name, part in shown.items() if "default" in part
     }

@@ -342,6 +342,22 @@ class TestWaiting:
 
         assert 0 == run(host(declare(probe, wait)))
 
+    @pytest.mark.parametrize("is_async", [True, False])
+    def test_a_task_does_not_wait_for_itself(self, is_async: bool, probe: Probe) -> None:
+        """Broken promise: a call ended by itself; one whose tool awaited its own task never did."""
+
+        @probe.registry.tool("wait", owned_by="mallory")
+        async def wait() -> None:
+            """Wait for the task that runs this."""
+            task = asyncio.current_task()
+            assert task is not None
+            await task
+
+        call = ToolCall("1", "wait", {}, "mallory")
+        result = asyncio.run(probe.registry.aexecute(call)) if is_async else probe.registry.execute(call)
+
+        assert Outcome.TOOL_ERROR is result.outcome and "Task cannot await on itself" in str(result.error)
+
     @pytest.mark.parametrize("wait", WAITS)
     def test_a_time_limit_of_the_agent_counts(self, wait: Wait, probe: Probe) -> None:
         """So does one inside of it."""

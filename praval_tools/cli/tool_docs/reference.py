@@ -25,8 +25,10 @@ from praval_tools.names import format_count
 from praval_tools.registry.registry import get_runtime
 from praval_tools.report.access_matrix import list_agents
 from praval_tools.tools.decision import Decision
+from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.metadata import ToolMetadata
 from praval_tools.tools.tool import AnyTool
+from praval_tools.tools.value_codec import is_plain_json
 
 _HINTS: Final = ("read_only", "destructive", "idempotent", "open_world")
 
@@ -154,7 +156,8 @@ def _read_tool(
     schema = redactor.redact_arguments_schema(tool) if is_readable else {}
     result = tool.result_schema if is_readable else None
     result = None if result is None else redactor.redact_schema(result)
-    parameters = tuple(_iter_parameters(schema))
+    defaults = _read_hidden_defaults(tool, redactor) if is_readable else {}
+    parameters = tuple(_iter_parameters(schema, defaults))
     off = registry.state.find_disabled_record(tool)
     return ToolDescription(
         name=tool.name,
@@ -171,13 +174,26 @@ def _read_tool(
     )
 
 
-def _iter_parameters(schema: JsonObject) -> Iterable[ParameterDescription]:
+def _read_hidden_defaults(tool: AnyTool, redactor: SchemaRedactor) -> JsonObject:
+    """Return the defaults of a function, which its schema leaves out where a part is secret, without such parts."""
+    if tool.implementation.supplied_schema is not None:
+        return {}
+    with activate_tool_frame(tool.name):  # classes in its hints may have code of their own
+        described = tool.implementation.signature.describe_parameters()
+    defaults = {name: part["default"] for name, part in described.items() if part["default"] is not None}
+    redacted = redactor.redact_value({name: value for name, value in defaults.items() if is_plain_json(value)})
+    assert isinstance(redacted, dict)
+    return redacted
+
+
+def _iter_parameters(schema: JsonObject, defaults: JsonObject) -> Iterable[ParameterDescription]:
     required = schema.get("required", ())
     for name, inner in schema.get("properties", {}).items():
         if inner is False:  # nobody can give it
             continue
         known = inner if isinstance(inner, dict) else {}
-        default = f"default {to_json_text(known['default'])}" if "default" in known else "optional"
+        shown = {**defaults, **({name: known["default"]} if "default" in known else {})}
+        default = f"default {to_json_text(shown[name])}" if name in shown else "optional"
         examples = known.get("examples")
         yield ParameterDescription(
             name=name,
