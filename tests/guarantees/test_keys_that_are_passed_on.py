@@ -17,24 +17,11 @@ import attrs
 import pytest
 from annotated_types import Ge, MinLen
 from pydantic import BaseModel
-from watchers import Odd, actors, make_watcher
+from watchers import Hashed, Odd, actors, make_watcher
 
 from praval_tools import Tool, ToolCall, ToolError, ToolRegistry
-from praval_tools.tools.frames import get_current_actor
 
 Word, Number, Pair, Group = map(make_watcher, (str, int, tuple, frozenset))
-
-
-class Hashed(type):
-    """The class of a class that notes who runs when that is looked up."""
-
-    def __hash__(cls) -> int:
-        actors.append(get_current_actor())
-        return hash(int)
-
-    def __eq__(cls, other: object) -> bool:
-        actors.append(get_current_actor())
-        return True
 
 
 @dataclass

@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple, cast
 
 import pytest
 from agent_code import run_as
-from watchers import actors
+from watchers import Hashed, actors
 
 from praval_tools import (
     Agent,
@@ -34,7 +34,6 @@ from praval_tools.execution import pipeline
 from praval_tools.execution.fast_function_cache import FastFunctionCache
 from praval_tools.journal.journal import Journal
 from praval_tools.runs.call_plans import CallPlans
-from praval_tools.tools.frames import get_current_actor
 
 
 class Name:
@@ -357,18 +356,6 @@ def test_objects_that_raise_end_no_program(registry: ToolRegistry, field: str, e
     call = ToolCall(**{"name": "note", "arguments": {}, "agent": "bank", field: value})
     results = registry.execute_batch([ToolCall("1", "note", {}, "ann"), call])
     assert [True, False] == [result.success for result in results]
-
-
-class Hashed(type):
-    """The class of a class that notes who runs when that is looked up, and is equal to every other."""
-
-    def __hash__(cls) -> int:
-        actors.append(get_current_actor())
-        return hash(int)
-
-    def __eq__(cls, other: object) -> bool:
-        actors.append(get_current_actor())
-        return True
 
 
 CALL_FIELDS = ("tool_call_id", "name", "arguments", "agent", "run_id", "parent_id", "reason", "engine", "on_behalf_of")

@@ -31,6 +31,23 @@ def make_watcher(base: type, methods: tuple[str, ...] = METHODS) -> Any:
     return type("Watcher", (base,), {name: look(name, base) for name in methods if getattr(base, name, None)})
 
 
+class Hashed(type):
+    """
+    The class of a class that notes who runs when that is looked up, and is equal to every other.
+
+    Its hash is its own: Python's caches of abstract classes keep it for the whole process, and a look-up of another
+    class of the same hash would be noted in every later test.
+    """
+
+    def __hash__(cls) -> int:
+        actors.append(get_current_actor())
+        return type.__hash__(cls)
+
+    def __eq__(cls, other: object) -> bool:
+        actors.append(get_current_actor())
+        return True
+
+
 class Odd:
     """An object that notes who runs when it is hashed, compared or shown; its hash is that of a text."""
 
