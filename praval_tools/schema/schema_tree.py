@@ -18,6 +18,7 @@ _SCHEMA_KEYWORDS: Final = frozenset(
      "unevaluatedItems", "unevaluatedProperties", "contentSchema"}
 )  # fmt: skip
 _SCHEMA_LIST_KEYWORDS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
+_BRANCH_KEYWORDS: Final = ("allOf", "anyOf", "oneOf")
 _SCHEMA_MAP_KEYWORDS: Final = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
 )
@@ -78,9 +79,14 @@ def iter_located_schemas(schema: object, path: SchemaPath = ()) -> Iterator[tupl
             yield from iter_located_schemas(value, (*path, keyword))
 
 
-def inline_references(schema: SchemaPart, root: Mapping[str, Any]) -> SchemaPart:
+def inline_references(schema: SchemaPart, root: Mapping[str, Any], *, deep: bool = True) -> SchemaPart:
     """
     Return *schema* with the schemas that its references lead to in their place.
+
+    Args:
+        schema: What may have references.
+        root: The schema in which they lead somewhere.
+        deep: False: those in the schemas of members stay, such as under `properties` and `items`.
 
     Returns:
         True, which allows everything, where a reference is unresolved or recursive, or the schema gets too large.
@@ -95,7 +101,8 @@ def inline_references(schema: SchemaPart, root: Mapping[str, Any]) -> SchemaPart
         if not isinstance(part, dict):
             return part
         plain = {key: value for key, value in part.items() if key not in ("$ref", "$defs", "definitions")}
-        inlined = map_subschemas(plain, lambda inner: inline(inner, open_references))
+        parts = plain if deep else {key: plain[key] for key in _BRANCH_KEYWORDS if key in plain}
+        inlined = {**plain, **map_subschemas(parts, lambda inner: inline(inner, open_references))}
         if "$ref" not in part:
             return inlined
         reference = part["$ref"]

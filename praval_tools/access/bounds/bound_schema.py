@@ -9,18 +9,12 @@ it required; inside `not`, keywords mean what the standard says. Only keywords f
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import zip_longest
 from typing import Any, Final
 
-from praval_tools.access.bounds.satisfiability import (
-    find_property_schema,
-    get_possible_types,
-    list_or_empty,
-    list_property_names,
-)
+from praval_tools.access.bounds.known_schema import KnownSchema
+from praval_tools.access.bounds.satisfiability import list_or_empty
 from praval_tools.names import shorten_repr, suggest_names
-from praval_tools.schema.schema_tree import JsonSchema, SchemaPart, iter_schemas, map_subschemas
-from praval_tools.schema.text_formats import DECIMAL_TEXT_SCHEMA
+from praval_tools.schema.schema_tree import JsonSchema, iter_schemas, map_subschemas
 from praval_tools.schema.validator import compile_schema, refuse_retrieval
 
 _TYPES_BY_KEYWORD: Final[Mapping[str, str]] = {
@@ -43,19 +37,18 @@ _KNOWN_FORMATS: Final = (
 )  # fmt: skip
 ARGUMENTS_LABEL: Final = "the arguments"
 """What all arguments are called as one value."""
-_PYTHON_TYPES: Final = {"string": str, "array": list, "object": dict}
 
 
 # ── why a bound is refused ───────────────────────────────────────────────────────────────────────
 
 
-def iter_bound_problems(bound: object, known: SchemaPart, place: str) -> Iterator[str]:
+def iter_bound_problems(bound: object, known: KnownSchema, place: str) -> Iterator[str]:
     """
     Yield every reason why *bound* cannot be enforced.
 
     Args:
         bound: The bound as it was written.
-        known: The schema of the bounded value, without references; True where nothing is known.
+        known: What the tool says of the bounded value.
         place: What the value is called.
     """
     problems = [*_iter_schema_errors(bound, place), *_iter_keyword_problems(bound, known, place)]
@@ -109,7 +102,7 @@ def _is_linear_regex(pattern: str) -> bool:
     return True
 
 
-def _iter_keyword_problems(bound: object, known: SchemaPart, place: str) -> Iterator[str]:
+def _iter_keyword_problems(bound: object, known: KnownSchema, place: str) -> Iterator[str]:
     if isinstance(bound, bool):
         return
     if not isinstance(bound, dict):
@@ -117,8 +110,8 @@ def _iter_keyword_problems(bound: object, known: SchemaPart, place: str) -> Iter
             "one allowed value", {"const": bound})  # fmt: skip
         yield f"{place}: {shorten_repr(bound)} is not a JSON Schema; for {values} write {shorten_repr(replacement)}"
         return
-    types = get_possible_types(known)
-    if text := _list_text_constraints(bound, known, place):
+    types = known.types
+    if text := _list_text_constraints(bound, known):
         yield f"{place}: {', '.join(text)} applies to text; a Decimal is compared as a number: write 5000, not '5000'"
     for keyword, value in bound.items():
         if problem := _find_keyword_problem(keyword, value, types):
@@ -126,52 +119,31 @@ def _iter_keyword_problems(bound: object, known: SchemaPart, place: str) -> Iter
     yield from _iter_nested_problems(bound, known, place)
 
 
-def _list_text_constraints(bound: JsonSchema, known: SchemaPart, place: str) -> list[str]:
+def _list_text_constraints(bound: JsonSchema, known: KnownSchema) -> list[str]:
     """Return what in a bound applies to text, where a value is a Decimal."""
     values = [*list_or_empty(bound.get("enum")), bound.get("const")]
-    if place == ARGUMENTS_LABEL:  # its own values are compared with what was given, which may be text
+    if known.is_whole:  # its own values are compared with what was given, which may be text
         values = []
     texts = [shorten_repr(text) for value in values for text in _iter_decimal_texts(value, known)]
-    if not _is_decimal(known):
+    if not known.is_decimal_text():
         return texts
     names = [repr(key) for key in bound if _TYPES_BY_KEYWORD.get(key) == "string"]
     is_text = "string" in (bound.get("type"), *list_or_empty(bound.get("type")))
     return [*names, *texts, *(["the type 'string'"] if is_text else [])]
 
 
-def _is_decimal(known: SchemaPart) -> bool:
-    branches = list(_iter_branches(known))
-    return branches[:1] == [DECIMAL_TEXT_SCHEMA] and [{"number"}] == list(map(get_possible_types, branches[1:]))
-
-
-def _iter_decimal_texts(value: object, known: SchemaPart) -> Iterator[str]:
+def _iter_decimal_texts(value: object, known: KnownSchema) -> Iterator[str]:
     """Yield each text in *value* that stands where a Decimal does, and nothing else that may be text."""
-    kind = next((name for name, types in _PYTHON_TYPES.items() if isinstance(value, types)), "")
-    all_branches = list(_iter_branches(known))
-    branches = [branch for branch in all_branches if kind in get_possible_types(branch)]
-    if len(branches) != 1 or not isinstance(known := branches[0], dict):
-        return
     if isinstance(value, str):
-        if known == DECIMAL_TEXT_SCHEMA and any(get_possible_types(branch) == {"number"} for branch in all_branches):
+        if known.is_decimal_text():
             yield value
     elif isinstance(value, list):
-        first = list_or_empty(known.get("prefixItems"))
-        for item, part in zip_longest(value, first[: len(value)], fillvalue=known.get("items", True)):
-            yield from _iter_decimal_texts(item, True if part is None else part)
+        for index, item in enumerate(value):
+            yield from _iter_decimal_texts(item, known.get_item(index))
     elif isinstance(value, dict):
-        properties: dict[str, SchemaPart] = known.get("properties") or {}
-        other: SchemaPart = known.get("additionalProperties", True)
         for name, item in value.items():
-            yield from _iter_decimal_texts(item, properties.get(name, other))
-
-
-def _iter_branches(known: SchemaPart) -> Iterator[SchemaPart]:
-    branches = known.get("anyOf") if isinstance(known, dict) else None
-    if not isinstance(branches, list):
-        yield known
-    else:
-        for branch in branches:
-            yield from _iter_branches(branch)
+            if (member := known.find_property(name)) is not None:
+                yield from _iter_decimal_texts(item, member)
 
 
 def _find_keyword_problem(keyword: str, value: object, types: frozenset[str]) -> str:
@@ -188,26 +160,25 @@ def _find_keyword_problem(keyword: str, value: object, types: frozenset[str]) ->
     return ""
 
 
-def _iter_nested_problems(bound: JsonSchema, known: SchemaPart, place: str) -> Iterator[str]:
+def _iter_nested_problems(bound: JsonSchema, known: KnownSchema, place: str) -> Iterator[str]:
     for part in [*(part for keyword in BRANCH_KEYWORDS for part in list_or_empty(bound.get(keyword))),
                  *([bound["not"]] if "not" in bound else [])]:  # fmt: skip
         yield from _iter_keyword_problems(part, known, place)
     properties = bound["properties"] if isinstance(bound.get("properties"), dict) else {}
     for name in dict.fromkeys([*properties, *map(str, list_or_empty(bound.get("required")))]):
-        if (known_property := find_property_schema(known, name)) is None:
+        if (known_property := known.find_property(name)) is None:
             yield describe_unknown_property(known, name, f"{place}.")
         elif name in properties:
             yield from _iter_keyword_problems(properties[name], known_property, f"{place}.{name}")
     if "items" in bound:
-        known_items = known.get("items", True) if isinstance(known, dict) else True
-        yield from _iter_keyword_problems(bound["items"], known_items, f"{place}[]")
+        yield from _iter_keyword_problems(bound["items"], known.get_items(), f"{place}[]")
     if "additionalProperties" in bound:
-        yield from _iter_keyword_problems(bound["additionalProperties"], True, f"{place}.*")
+        yield from _iter_keyword_problems(bound["additionalProperties"], known.get_other_members(), f"{place}.*")
 
 
-def describe_unknown_property(known: SchemaPart, name: str, prefix: str = "") -> str:
+def describe_unknown_property(known: KnownSchema, name: str, prefix: str = "") -> str:
     """Return the problem of a bound on a parameter or property that does not exist."""
-    suggestion = suggest_names(name, list_property_names(known), "; did you mean ")
+    suggestion = suggest_names(name, known.property_names, "; did you mean ")
     return f"{prefix}{shorten_repr(name)}: there is no such parameter or property{suggestion}"
 
 

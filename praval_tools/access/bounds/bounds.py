@@ -21,7 +21,8 @@ from praval_tools.access.bounds.bound_schema import (
     make_strict,
 )
 from praval_tools.access.bounds.given_bounds import read_bounds
-from praval_tools.access.bounds.satisfiability import can_all_hold, find_property_schema
+from praval_tools.access.bounds.known_schema import KnownSchema
+from praval_tools.access.bounds.satisfiability import can_all_hold
 from praval_tools.errors import GrantError
 from praval_tools.forks import first_use_property
 from praval_tools.names import get_class_name, has_type, shorten_repr
@@ -81,7 +82,7 @@ class Bounds:
             raise GrantError(tool, [f"where: {item.path}: {item.reason}" for item in error.problems]) from None
         parameter_names = None if plain.get("type") == "object" else frozenset(plain)
         schema = plain if parameter_names is None else {"properties": plain}
-        known = {"additionalProperties": False, **_inline_parameters(parameters_schema), "type": "object"}
+        known = KnownSchema.from_parameters(parameters_schema)
         if problems := [*_iter_problems(plain, known), *iter_digit_class_problems(schema)]:
             raise GrantError(tool, [f"where: {problem}" for problem in problems])
         bounds = cls(to_canonical_json(plain), make_strict(schema), parameter_names)
@@ -169,23 +170,23 @@ def _inline_parameters(parameters_schema: Mapping[str, Any]) -> JsonSchema:
     return {**root, "properties": {name: inline_references(schema, root) for name, schema in properties.items()}}
 
 
-def _iter_problems(where: JsonSchema, known: JsonSchema) -> Iterator[str]:
+def _iter_problems(where: JsonSchema, known: KnownSchema) -> Iterator[str]:
     if where.get("type") == "object":
         yield from _iter_part_problems(where, known, ARGUMENTS_LABEL)
     elif not where:
         yield "it is empty and narrows nothing; leave it out"
     else:
         for name, bound in where.items():
-            if (known_parameter := find_property_schema(known, name)) is None:
+            if (known_parameter := known.find_property(name)) is None:
                 yield describe_unknown_property(known, name)
             else:
                 yield from _iter_part_problems(bound, known_parameter, name)
 
 
-def _iter_part_problems(bound: object, known: SchemaPart, place: str) -> Iterator[str]:
+def _iter_part_problems(bound: object, known: KnownSchema, place: str) -> Iterator[str]:
     problems = list(iter_bound_problems(bound, known, place))
     yield from problems
-    if place == ARGUMENTS_LABEL and isinstance(bound, dict):  # its type only marks it as the schema of all arguments
+    if known.is_whole and isinstance(bound, dict):  # its type only marks it as the schema of all arguments
         bound = {key: value for key, value in bound.items() if key != "type"}
     if not problems and not is_restrictive(bound):
         yield f"{place}: {shorten_repr(bound)} narrows nothing"

@@ -65,18 +65,22 @@ def find_property_schema(schema: SchemaPart, name: str) -> SchemaPart | None:
     Look up what *schema* says about the property *name*.
 
     Returns:
-        Its schema; True where it may be anything; None where there can be no such property.
+        Its schema, a union where branches differ; True where it may be anything; None where there can be no such
+        property.
     """
     if not isinstance(schema, dict):
         return True
-    open_parts = []
+    open_parts, found = [], list[SchemaPart]()
     for part in [*_list_branches(schema), *list_or_empty(schema.get("allOf"))]:
         if isinstance(part, dict) and "object" in get_possible_types(part):
             properties = part.get("properties")
             if isinstance(properties, dict) and name in properties:
-                known: SchemaPart = properties[name]
-                return known
+                if properties[name] not in found:
+                    found.append(properties[name])
+                continue
             open_parts.append(part.get("additionalProperties", True) is not False or "patternProperties" in part)
+    if found:
+        return found[0] if len(found) == 1 else {"anyOf": found}
     return True if any(open_parts) or not open_parts else None
 
 

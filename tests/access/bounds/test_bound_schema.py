@@ -1,12 +1,14 @@
-# Tests of: bound_schema, satisfiability, tool_bounds
+# Tests of: bound_schema, known_schema, satisfiability, tool_bounds
 """Bounds that cannot be enforced are refused when the grant is made, and no value gets around those that can."""
 
 from __future__ import annotations
 
 import math
+import re
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from decimal import Decimal
 from threading import Thread
 from typing import Annotated, Any, NamedTuple
@@ -17,6 +19,16 @@ from bounds_rig import make_payments
 
 from praval_tools import GrantError, Tool, ToolRegistry
 from praval_tools.access.bounds.bounds import Bounds
+
+
+def make_schema(hint: object) -> Mapping[str, Any]:
+    """Return the schema of a tool whose parameter `fee` has this hint."""
+
+    def pay(fee: Any) -> None:
+        """Pay."""
+
+    pay.__annotations__["fee"] = hint
+    return Tool.from_function(pay, owned_by="treasurer").parameters
 
 
 def explain_refusal(where: Any) -> str:
@@ -286,6 +298,25 @@ class TestKeywordsThatAreNotAllowed:
         assert "The allowed keywords are type, enum, const, minimum," in str(refusal.value)
 
 
+@pytest.mark.parametrize(
+    ("bound", "refusal"),
+    [
+        ({"type": "object"}, ""),
+        ({"type": "object", "maxProperties": 1}, ""),
+        ({"maxLenght": 3}, "the arguments: 'maxLenght' cannot be used"),
+        ({"properties": {"fee": {"const": "5"}}}, "the arguments.fee: '5' applies to text"),
+        ({"const": {"fee": "5"}}, "the arguments: '5' applies to text"),
+    ],
+    ids=str,
+)
+def test_a_parameter_may_be_called_as_all_arguments_are(bound: dict[str, Any], refusal: str) -> None:
+    """Broken promise: the bounds of a parameter named `the arguments` were read as those of all arguments."""
+    fee = make_schema(Decimal)["properties"]["fee"]
+    schema = {"properties": {"the arguments": {"anyOf": [{"type": "object", "properties": {"fee": fee}}, fee]}}}
+    with pytest.raises(GrantError, match=re.escape(refusal)) if refusal else nullcontext():
+        Bounds.compile({"the arguments": bound}, schema, "t")
+
+
 class TestValuesAroundTheBounds:
     @pytest.mark.parametrize(("where", "given"), GET_AROUND, ids=lambda one: ascii(one).partition(" at 0x")[0][:60])
     def test_are_closed(self, where: dict[str, Any], given: dict[str, Any]) -> None:
@@ -331,6 +362,23 @@ class Money(NamedTuple):
 
     amount: Decimal
     shares: dict[str, Decimal]
+
+
+@dataclass
+class Order:
+    """An order, and those that belong to it."""
+
+    fee: Decimal
+    parts: list[Order] = field(default_factory=list)
+    by_name: dict[str, Order] = field(default_factory=dict)
+    discount: Decimal | None = None
+
+
+@dataclass
+class Refund:
+    """A refund, whose fee is a text."""
+
+    fee: str
 
 
 class TestDecimals:
@@ -379,6 +427,48 @@ class TestDecimals:
         else:
             refusal = ""
         assert is_refused is ("'1.10' applies to text; a Decimal is compared as a number" in refusal), refusal
+
+    @pytest.mark.parametrize(
+        "hint", [Decimal, Decimal | None, list[Decimal] | None, dict[str, Decimal], Order], ids=str
+    )
+    @pytest.mark.parametrize(
+        "bound", [{"pattern": "5"}, {"maxLength": 3}, {"const": "5"}, {"type": ["string", "null"]}], ids=str
+    )
+    def test_have_no_bounds_on_text(self, hint: object, bound: dict[str, Any]) -> None:
+        """Broken promise: in a recursive class, beside null and in members they were granted, and permitted nothing."""
+        wheres: dict[object, list[dict[str, Any]]] = {
+            list[Decimal] | None: [{"items": bound}],
+            dict[str, Decimal]: [{"additionalProperties": bound}, {"properties": {"a": bound}}],
+            Order: [
+                {"properties": {"fee": bound}},
+                {"properties": {"discount": bound}},
+                {"properties": {"parts": {"items": {"properties": {"fee": bound}}}}},
+                {"properties": {"by_name": {"properties": {"a": {"properties": {"discount": bound}}}}}},
+            ],
+        }
+        for where in wheres.get(hint, [bound]):
+            with pytest.raises(GrantError, match="a Decimal is compared as a number"):
+                Bounds.compile({"fee": where}, make_schema(hint), "t")
+
+    @pytest.mark.parametrize(
+        ("hint", "where"),
+        [
+            (Order, {"properties": {"parts": {"items": {"properties": {"fee": {"maximum": 5}}}}}}),
+            (Order, {"const": {"fee": 5, "parts": [], "by_name": {}, "discount": None}}),
+            (Order | Refund, {"properties": {"fee": {"pattern": "^5$"}}}),
+            (Order | Refund, {"properties": {"fee": {"maximum": 5}}}),
+            (Decimal | str, {"pattern": "5"}),
+        ],
+        ids=str,
+    )
+    def test_leave_other_bounds_alone(self, hint: object, where: dict[str, Any]) -> None:
+        """What some value meets is accepted, also where one class of several has a text of that name."""
+        assert Bounds.compile({"fee": where}, make_schema(hint), "t")
+
+    def test_names_in_recursive_classes_are_checked(self) -> None:
+        """A misspelt field of a recursive class is an error, as that of another class."""
+        with pytest.raises(GrantError, match="did you mean 'fee'"):
+            Bounds.compile({"fee": {"properties": {"feee": {"maximum": 5}}}}, make_schema(Order), "t")
 
     def test_are_what_was_given_in_bounds_on_all_arguments(self) -> None:
         """Their own `enum` compares the arguments as they were given."""
