@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import msgspec
 
-from praval_tools.names import format_count, get_class_name, to_plain_scalar, to_plain_text
-from praval_tools.schema.json_values import is_multiple, to_canonical_json
+from praval_tools.names import format_count, get_class_name, shorten_repr, to_plain_scalar, to_plain_text
+from praval_tools.schema.json_values import MAX_DIGITS, find_scalar_problem, is_multiple, to_canonical_json
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.type_handler import Mismatch
 
@@ -129,23 +129,26 @@ def _add_constraint(values: dict[str, Any], name: str, value: Any, problems: lis
 
 
 def _read_bound(value: Any) -> int | float:
-    if isinstance(value, Decimal):
+    if isinstance(value, Decimal) and value.is_finite() and value.adjusted() < MAX_DIGITS:
         value = int(value) if value == value.to_integral_value() else float(value)
     plain = to_plain_scalar(value)
-    if isinstance(plain, bool) or not isinstance(plain, int | float) or not math.isfinite(plain):
-        raise ValueError(f"a bound of {value!r} has no JSON Schema form; bounds are finite numbers")
+    if isinstance(plain, bool) or not isinstance(plain, int | float) or find_scalar_problem(plain):
+        raise ValueError(
+            f"a bound of {shorten_repr(value)} has no JSON Schema form; bounds are finite numbers of at most "
+            f"{MAX_DIGITS} digits"
+        )
     return plain
 
 
 def _read_step(value: Any) -> int | float:
     if (step := _read_bound(value)) <= 0:
-        raise ValueError(f"MultipleOf({value!r}) has no JSON Schema form; it must be greater than 0")
+        raise ValueError(f"MultipleOf({shorten_repr(value)}) has no JSON Schema form; it must be greater than 0")
     return step
 
 
 def _read_length(value: Any) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError(f"a length of {value!r} makes no sense; lengths are integers from 0")
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise ValueError(f"a length of {shorten_repr(value)} makes no sense; lengths are integers from 0 to 2**63 - 1")
     return value
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from praval_tools.names import get_class_name, get_plain_type, has_type, shorten_repr, to_plain_scalar, to_plain_text
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-INT_LIMIT: Final = 10**4300
+MAX_DIGITS: Final = 4300
+INT_LIMIT: Final = 10**MAX_DIGITS
 LOWER_INT_LIMIT: Final = -INT_LIMIT
 """Python writes no integer of more digits as text, so none travels as JSON."""
 
@@ -99,7 +100,7 @@ def find_scalar_problem(value: Any) -> str:
     if kind is float:
         return "" if math.isfinite(value) else "is not a finite number"
     if kind is int:
-        return "" if LOWER_INT_LIMIT < value < INT_LIMIT else "has more than 4300 digits"
+        return "" if LOWER_INT_LIMIT < value < INT_LIMIT else f"has more than {MAX_DIGITS} digits"
     return ""
 
 
@@ -230,15 +231,19 @@ def is_multiple(number: float | Decimal, step: float) -> bool:
     if type(number) is int and type(step) is int:
         return number % step == 0
     (_, digits, exponent), (_, step_digits, step_exponent) = (
-        Decimal(str(item)).as_tuple() for item in (number, step)
+        Decimal(repr(item) if isinstance(item, float) else item).as_tuple() for item in (number, step)
     )
     if not isinstance(exponent, int) or not isinstance(step_exponent, int):  # not finite
         return False
-    value, divisor = (int("".join(map(str, item))) for item in (digits, step_digits))
     shift = exponent - step_exponent
-    if shift >= 0:
-        return value * pow(10, shift, divisor) % divisor == 0
-    return value == 0 or (-shift < len(digits) and value % (divisor * 10**-shift) == 0)
+    if shift < 0 and -shift >= len(digits):
+        return not any(digits)
+    exact = Context(prec=len(digits))
+    value, divisor = Decimal((0, digits, 0)), Decimal((0, step_digits, max(-shift, 0)))
+    rest = exact.remainder(value, divisor)  # as decimals: Python makes no integer of more than 4300 digits of text
+    if shift <= 0:
+        return not rest
+    return int(rest) * pow(10, shift, int(divisor)) % int(divisor) == 0
 
 
 def to_canonical_json(value: object) -> str:

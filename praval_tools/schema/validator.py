@@ -88,6 +88,22 @@ def iter_errors(validator: jsonschema_rs.Validator, value: object) -> Iterator[j
         yield error
 
 
+def list_plain_errors(error: jsonschema_rs.ValidationError) -> list[jsonschema_rs.ValidationError]:
+    """Return the errors of the one branch of a union that takes values of this type; without such a one, *error*."""
+    branches = getattr(error.kind, "context", None)
+    if branches is None:
+        return [error]
+    place = error.instance_path
+    suitable = [
+        errors
+        for errors in branches
+        if not any(inner.kind.name == "type" and inner.instance_path == place for inner in errors)
+    ]
+    if len(suitable) != 1:
+        return [error]
+    return [plain for inner in suitable[0] for plain in list_plain_errors(inner)] or [error]
+
+
 class Validator:
     """
     Checks and repairs arguments by one JSON Schema; the compiled validator is made at first use.
@@ -145,7 +161,11 @@ class Validator:
         return repaired, tuple(repairer.repairs)
 
     def _is_part_valid(self, part: SchemaPart, value: object) -> bool:
-        """Tell whether *value* is valid under a part of the schema; each part is compiled once."""
+        """Tell whether *value* is valid under a part of the schema."""
+        return self._get_part_validator(part).is_valid(value)
+
+    def _get_part_validator(self, part: SchemaPart) -> jsonschema_rs.Validator:
+        """Return the validator of a part of the schema; each part is compiled once."""
         cached = self._part_validators.get(id(part))
         if cached is None:
             standalone = part
@@ -155,7 +175,7 @@ class Validator:
                 }
                 standalone = {**{key: inner for key, inner in part.items() if key != "$schema"}, **shared}
             cached = self._part_validators[id(part)] = (part, compile_schema(standalone))
-        return cached[1].is_valid(value)
+        return cached[1]
 
     def fill_defaults(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments with the declared defaults of what was left out."""
@@ -222,10 +242,18 @@ class Validator:
         union = _find_plain_union(part) if kind.name == "not" else None
         if union is not None and "propertyNames" in union:
             return self._describe_names(steps, cast("dict[str, object]", error.instance), union["propertyNames"])
-        reason = describe_reason(error) if union is None else _REASONS[next(iter(union))]
+        reason = describe_reason(error) if union is None else self._describe_union(union, error.instance)
         given = _preview_value(error.instance)
         wanted = "" if self._leads_into_secret(schema_steps) else _describe_schema(part if union is None else union)
         return [Problem(path=format_json_path(steps), reason=reason, given=given, wanted=wanted)]
+
+    def _describe_union(self, union: JsonSchema, instance: object) -> str:
+        """Say why a value fits no branch of a union; branches for a container are not looked into."""
+        if isinstance(instance, dict | list):
+            return _REASONS[next(iter(union))]
+        errors = self._get_part_validator(union).iter_errors(instance)
+        reasons = (describe_reason(plain) for error in errors for plain in list_plain_errors(error))
+        return ", and ".join(dict.fromkeys(reasons))
 
     def _leads_into_secret(self, schema_steps: list[str | int]) -> bool:
         """Tell whether the schema marks something as secret at these steps, or before them."""
@@ -315,7 +343,7 @@ def _find_plain_union(part: object) -> JsonSchema | None:
     """Return the keyword of which a plain form was made, with its value; None where *part* is something else."""
     match part:
         case {"not": {"not": {"anyOf": _} | {"oneOf": _} | {"allOf": _} | {"propertyNames": _} as plain}}:
-            return dict(plain) if len(plain) == 1 else None
+            return cast("JsonSchema", plain) if len(plain) == 1 else None
     return None
 
 
@@ -418,9 +446,7 @@ def _describe_schema(part: object) -> str:
         return shorten_text(" or ".join(filter(None, map(_describe_schema, branches))), 160)
     kind = part.get("type")
     text = " or ".join(kind) if isinstance(kind, list) else str(kind or "")
-    limits = [
-        template.format(_describe_limit(key, part[key])) for key, template in _LIMIT_TEXTS.items() if key in part
-    ]
+    limits = [template.format(_describe_limit(key, part[key])) for key, template in _LIMIT_TEXTS.items() if key in part]
     return " ".join([text, *limits]).strip()
 
 

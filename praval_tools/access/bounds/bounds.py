@@ -28,10 +28,10 @@ from praval_tools.forks import first_use_property
 from praval_tools.names import get_class_name, has_type, shorten_repr
 from praval_tools.schema.coercion import resolve_references
 from praval_tools.schema.json_input import MalformedArgumentsError
-from praval_tools.schema.json_values import to_canonical_json
+from praval_tools.schema.json_values import MAX_DIGITS, to_canonical_json
 from praval_tools.schema.schema_tree import JsonSchema, SchemaPart, inline_references
 from praval_tools.schema.text_formats import DECIMAL_TEXT_SCHEMA
-from praval_tools.schema.validator import compile_schema, describe_reason, iter_errors
+from praval_tools.schema.validator import compile_schema, describe_reason, iter_errors, list_plain_errors
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
@@ -116,8 +116,7 @@ class Bounds:
                     raise TypeError("an object has a key that is not text")
             if self._validator.is_valid(value):
                 return ()
-            errors = islice(iter_errors(self._validator, value), _MAX_REASONS)
-            return tuple(dict.fromkeys(map(_describe_error, errors))) or ("the arguments are outside the bounds",)
+            return _list_reasons(self._validator, value)
         except Exception as error:  # what cannot be checked is refused, and the reason says so
             return (f"the bounds cannot be checked ({get_class_name(type(error))}: {shorten_repr(str(error))})",)
 
@@ -307,6 +306,16 @@ def _combine_schemas(part: Any, bound: Any) -> Any:
 
 
 # ── the reasons of a refusal ─────────────────────────────────────────────────────────────────────
+
+
+def _list_reasons(validator: Validator, value: object) -> tuple[str, ...]:
+    """Return why *value* is outside, some reasons where there are very many."""
+    errors = (plain for error in iter_errors(validator, value) for plain in list_plain_errors(error))
+    try:
+        reasons = dict.fromkeys(map(_describe_error, islice(errors, _MAX_REASONS)))
+    except ValueError:  # the validator compares a Decimal of any size, and shows none of so many digits
+        return (f"a number of more than {MAX_DIGITS} digits is outside the bounds",)
+    return tuple(reasons) or ("the arguments are outside the bounds",)
 
 
 def _describe_error(error: ValidationError) -> str:
