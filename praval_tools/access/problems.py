@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
@@ -100,7 +99,7 @@ def _write_undeclared_remedy(state: AccessState, name: str, grants: list[str]) -
             return f"Declare {name!r}, or revoke the grant: revoke({record.grant.id!r})."
         # the program makes it at each start, with another id
         return f"Declare {name!r}, or take the tool away: remove_tool_from_agent({record.grant.tool!r}, {name!r})."
-    return f"Declare {name!r}, or revoke the grants: praval-tools grants --agent {shlex.quote(name)} lists them."
+    return f"Declare {name!r}, or revoke the grants: registry.grants(agent={name!r}) lists them."
 
 
 def _make_undeclared_agent_problem(what: str, tools: list[str], name: str, remedy: str) -> RegistryProblem:

@@ -209,7 +209,7 @@ def _find_refusal(
     implementation = record.tool.implementation
     if implementation.has_unresolved_hints:
         reason = f"A type hint of {tool!r} is unresolved."
-        remedy = "Import or define what it names; praval-tools check says what that is."
+        remedy = "Import or define what it names; registry.problems() says what that is."
         return _make_refusal("disabled", "definition", agent, tool, reason, remedy)
     if (off := records.find_disabled_record(record.tool)) is not None:
         author = describe_author(off.by, off.person)

@@ -24,6 +24,8 @@ _COMMANDS = {
     "transfer_ownership": "transfer",
     "revoke": "revoke",
     "explain": "why",
+    "grants": "grants",
+    "problems": "check",
 }
 """Method of a registry → the command that does the same."""
 
@@ -70,7 +72,10 @@ class CommandLine:
         except SyntaxError:
             return match[0]
         assert isinstance(call, ast.Call)
-        names = [_read_word(node) for node in (*call.args, *(keyword.value for keyword in call.keywords))]
+        keywords = {keyword.arg: _read_word(keyword.value) for keyword in call.keywords}
+        if match[1] == "grants":  # its filters are options of the command
+            return self.write("grants", [], [word for key, value in keywords.items() for word in (f"--{key}", value)])
+        names = [*map(_read_word, call.args), *keywords.values()]
         options = []
         for keyword in call.keywords:
             if match[1] == "enable" and keyword.arg not in (None, "tool"):

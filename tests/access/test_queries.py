@@ -37,6 +37,15 @@ class TestUndeclaredAgents:
         assert ("undeclared-agent", "clrk") == (problem.kind, problem.subject)
         assert "'vault.open'" in problem.message and "Did you mean 'clerk'?" == problem.remedy
 
+    def test_the_remedy_is_said_in_python(self, bank: ToolRegistry) -> None:
+        """Broken promise: whoever read the problem of a registry in a program got a command of the command line."""
+        for tool in ("vault.open", "vault.close"):
+            bank.tool(tool, owned_by="teller", replace=True, description="Use the vault.")(lambda: None)
+            bank.assign_tool_to_agent(tool, "stranger")
+        (problem,) = [problem for problem in bank.problems() if problem.kind == "undeclared-agent"]
+        remedy = "Declare 'stranger', or revoke the grants: registry.grants(agent='stranger') lists them."
+        assert remedy == problem.remedy
+
     def test_a_misspelt_agent_of_a_block_is_a_problem(self, bank: ToolRegistry) -> None:
         """A block of a misspelt agent, which blocks nobody, is reported; one of a name like no other may come early."""
         bank.block("vault.open", "clrk")
