@@ -1,6 +1,6 @@
-"""A value that fits no branch of a union is told what is wrong with it, as it would be without the union."""
+"""For a value that fits no branch of a union, the reason is that of the branch that takes its type."""
 
-# Tests of: validator, access/bounds/bounds
+# Tests of: validator
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_arguments_get_the_reason_of_the_branch_of_their_type(hint: object, valu
     ids=str,
 )
 def test_bounds_say_the_reason_of_the_branch_of_the_type(bound: dict[str, Any], fee: object, reason: str) -> None:
-    """Who may leave a number out, or give one up to a limit, is told the limit."""
+    """Who may leave a number out, or give one up to a limit, reads the limit."""
 
     def pay(fee: Decimal | None = None) -> None:
         """Pay."""
