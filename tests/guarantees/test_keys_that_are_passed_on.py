@@ -17,24 +17,11 @@ import attrs
 import pytest
 from annotated_types import Ge, MinLen
 from pydantic import BaseModel
-from watchers import Odd, actors, make_watcher
+from watchers import Odd, WatchedClass, actors, make_watcher
 
 from praval_tools import Tool, ToolCall, ToolError, ToolRegistry
-from praval_tools.tools.frames import get_current_actor
 
 Word, Number, Pair, Group = map(make_watcher, (str, int, tuple, frozenset))
-
-
-class Hashed(type):
-    """The class of a class that notes who runs when that is looked up."""
-
-    def __hash__(cls) -> int:
-        actors.append(get_current_actor())
-        return hash(int)
-
-    def __eq__(cls, other: object) -> bool:
-        actors.append(get_current_actor())
-        return True
 
 
 @dataclass
@@ -81,7 +68,7 @@ HINTS: dict[str, Any] = {
 KEYS: dict[str, Callable[[], Any]] = {
     "text": lambda: Word("amount"), "flag": lambda: Word("true"), "object": lambda: Odd("amount"),
     "number": lambda: Number(2), "tuple": lambda: Pair(("a",)), "frozenset": lambda: Group(["a"]),
-    "metaclass": Hashed("Value", (), {"__hash__": lambda self: 1}),
+    "metaclass": WatchedClass("Value", (), {"__hash__": lambda self: 1}),
 }  # fmt: skip
 SHAPES: dict[str, Callable[[Any], Any]] = {
     "itself": lambda key: key,

@@ -31,6 +31,18 @@ def make_watcher(base: type, methods: tuple[str, ...] = METHODS) -> Any:
     return type("Watcher", (base,), {name: look(name, base) for name in methods if getattr(base, name, None)})
 
 
+class WatchedClass(type):
+    """The class of a class that notes who runs when that is looked up or compared."""
+
+    def __hash__(cls) -> int:
+        actors.append(get_current_actor())
+        return hash(int)
+
+    def __eq__(cls, other: object) -> bool:
+        actors.append(get_current_actor())
+        return True
+
+
 class Odd:
     """An object that notes who runs when it is hashed, compared or shown; its hash is that of a text."""
 
