@@ -31,7 +31,14 @@ from praval_tools.cli.output import print_note
 from praval_tools.cli.plugin_commands import ensure_plugins_loaded, has_plugins_as_program
 from praval_tools.config_loading.loader import LoadingContext
 from praval_tools.errors import ConfigError, ToolError
-from praval_tools.names import get_class_name, has_type, suggest_names, to_plain_text
+from praval_tools.names import (
+    call_or_default,
+    enter_object_context,
+    get_class_name,
+    has_type,
+    suggest_names,
+    to_plain_text,
+)
 from praval_tools.plugins.click_contexts import hide_contexts, pass_context
 from praval_tools.plugins.discovery import AppFolder, find_plugins, read_allow_list
 from praval_tools.registry.registry import get_runtime
@@ -164,12 +171,7 @@ def _import_app_module(name: str) -> ModuleType:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # user code may raise anything: say where
-        if has_type(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
-            text = f"No module {name!r} in this folder or installed; run the command in the folder that holds it."
-            raise UsageError(text) from error
-        kind = "" if has_type(error, (ModuleNotFoundError, ToolError)) else f"{get_class_name(type(error))}: "
-        location = "" if has_type(error, ToolError) else f"{_format_location(error)}."
-        raise CommandError(f"Importing {name!r} failed: {kind}{to_plain_text(error)}{location}") from error
+        raise _make_app_error(f"Importing {name!r}", error, name) from error
 
 
 def _resolve_registry(spec: str, value: object) -> ToolRegistry:
@@ -179,13 +181,30 @@ def _resolve_registry(spec: str, value: object) -> ToolRegistry:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # user code may raise anything: say where
-            name = get_class_name(type(error))
-            raise CommandError(f"{spec} failed: {name}: {to_plain_text(error)}{_format_location(error)}.") from error
+            raise _make_app_error(spec, error) from error
     if isinstance(value, ToolRegistry):
         return value
     kind = type(value).__name__
     article = "an" if kind[:1].lower() in "aeiou" else "a"
     raise UsageError(f"{spec} is {article} {kind}, not a ToolRegistry or a function that returns one.")
+
+
+def _make_app_error(subject: str, error: BaseException, module: str = "") -> CommandError:
+    """Return the error that says what failed, and where; the texts of *error* may be code of its class."""
+    unknown = CommandError(f"{subject} failed: {get_class_name(type(error))}, which cannot be shown.")
+    with enter_object_context(), hide_contexts():
+        return call_or_default(lambda: _describe_app_error(subject, error, module), unknown)
+
+
+def _describe_app_error(subject: str, error: BaseException, module: str) -> CommandError:
+    if module and has_type(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+        return UsageError(
+            f"No module {module!r} in this folder or installed; run the command in the folder that holds it."
+        )
+    is_own = has_type(error, ToolError)
+    kind = "" if module and (is_own or has_type(error, ModuleNotFoundError)) else f"{get_class_name(type(error))}: "
+    location = "" if module and is_own else f"{_format_location(error)}."
+    return CommandError(f"{subject} failed: {kind}{to_plain_text(error)}{location}")
 
 
 def _format_location(error: BaseException) -> str:

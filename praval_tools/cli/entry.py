@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from contextlib import suppress
 
 import click
@@ -26,7 +27,7 @@ from praval_tools.cli.common import (
 )
 from praval_tools.errors import ToolError
 from praval_tools.lazy_import import load
-from praval_tools.names import has_type, to_plain_text
+from praval_tools.names import call_or_default, has_type, to_plain_text
 from praval_tools.plugins.click_contexts import hide_contexts
 from praval_tools.plugins.discovery import AppFolder, find_plugins, read_allow_list
 from praval_tools.tools.frames import activate_tool_frame
@@ -183,9 +184,9 @@ def _run_command(arguments: list[str]) -> int:
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # every remaining error is shown to a person, in one line
-        if "--traceback" in arguments:
-            raise
         text, code = _describe_error(error)
+        if "--traceback" in arguments and (lines := _format_traceback(error)):
+            return _write_error(lines, code)
         return _print_error("Error:", text, code)
 
 
@@ -199,8 +200,23 @@ def _describe_error(error: BaseException) -> tuple[str, int]:
         return to_plain_text(error), getattr(error, "exit_code", default)
 
 
+def _format_traceback(error: BaseException) -> str:
+    """
+    Return what Python would print of an error; nothing where that fails.
+
+    Its texts, notes and causes may be code of a tool, an app or a plugin.
+    """
+    with activate_tool_frame("(praval-tools)"), hide_contexts():
+        lines = call_or_default(lambda: "".join(traceback.format_exception(error)), "")
+    return sanitize_text(lines.rstrip(), keep_line_breaks=True)
+
+
 def _print_error(label: str, message: str, code: int) -> int:
     text = f"{click.style(label, fg='red', bold=True)} {sanitize_text(message, keep_line_breaks=True)}"
+    return _write_error(text, code)
+
+
+def _write_error(text: str, code: int) -> int:
     with suppress(OSError):  # stderr takes nothing: nobody reads it
         click.echo(text, err=True, color=sys.stderr.isatty() and not os.environ.get("NO_COLOR"))
     return code

@@ -10,7 +10,7 @@ from praval_tools.errors import JournalError, RegistryClosedError, ReplayMismatc
 from praval_tools.execution.engines.threads import NoFreeThreadError
 from praval_tools.execution.failures import StaleDecisionError
 from praval_tools.execution.plain_calls import to_plain_call
-from praval_tools.names import has_type, shorten_repr
+from praval_tools.names import get_plain_type, has_type, shorten_repr
 from praval_tools.schema.json_values import shorten_value
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 
@@ -156,7 +156,7 @@ async def _run_as_tasks(indexes: Sequence[int], run_call: Callable[[int], Awaita
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # asyncio asks for its class, which may run code of the tool
-            if type(error) in _ENDS_OF_LOOPS:
+            if get_plain_type(error) in _ENDS_OF_LOOPS:
                 raise
             failures.append(error)
             raise _CallFailedError from None

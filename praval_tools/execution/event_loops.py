@@ -10,13 +10,14 @@ from functools import lru_cache
 from time import monotonic
 from types import coroutine
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary, WeakSet, ref
 
 import msgspec
 
 from praval_tools.errors import ToolUsageError
 from praval_tools.execution.failures import CallCancelledError, StaleDecisionError
 from praval_tools.forks import handle_forks
+from praval_tools.names import call_or_default
 from praval_tools.tools import frames
 from praval_tools.tools.frames import (
     DONE,
@@ -58,6 +59,7 @@ class BackgroundLoop:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._tasks: WeakSet[asyncio.Task[object]] = WeakSet()
 
     def run(self, coroutine: Work[T], seconds: float | None = None) -> T:
         """
@@ -106,7 +108,7 @@ class BackgroundLoop:
                 coroutine.close()
                 raise StaleDecisionError
             if self._loop is None:
-                self._loop = _protect_settings(asyncio.new_event_loop())
+                self._loop = _protect_settings(asyncio.new_event_loop(), self._tasks)
                 self._thread = threading.Thread(
                     target=_run_until_stopped, args=(self._loop,), name="praval-tools-loop", daemon=True
                 )
@@ -136,20 +138,16 @@ class BackgroundLoop:
         if loop is None or thread is None:
             return
         import asyncio
+        from concurrent.futures import CancelledError
 
-        async def cancel_tasks() -> None:
-            others = asyncio.all_tasks() - {asyncio.current_task()}
-            for task in others:
-                task.cancel()
-            await asyncio.gather(*others, return_exceptions=True)
-            await loop.shutdown_asyncgens()
-
+        with activate_tool_frame(_LOOP_ACTOR):  # tasks may be of classes with code of their own
+            cancelling = asyncio.run_coroutine_threadsafe(_capture_error(_cancel_tasks(self._tasks)), loop)
         try:
-            with activate_tool_frame(_LOOP_ACTOR):  # tasks may be of classes with code of their own, which may raise
-                cancelling = asyncio.run_coroutine_threadsafe(_capture_error(cancel_tasks()), loop)
             cancelling.result(patience)
         except TimeoutError:
             return
+        except CancelledError:  # by code of a task that was asked
+            pass
         loop.call_soon_threadsafe(loop.stop)
         thread.join(patience)
         if not thread.is_alive():
@@ -161,11 +159,49 @@ _SHARED_SETTINGS = ("set_task_factory", "set_exception_handler", "set_default_ex
 """The methods by which code that runs in a loop changes something for all others there."""
 
 
-def _protect_settings(loop: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoop:
-    """Have *loop*, which all async tools of a registry share, refuse settings that would count for the others."""
+def _protect_settings(
+    loop: asyncio.AbstractEventLoop, tasks: WeakSet[asyncio.Task[object]]
+) -> asyncio.AbstractEventLoop:
+    """
+    Have *loop*, which all async tools of a registry share, refuse settings that would count for the others.
+
+    It makes its tasks itself, whatever task factory it is given, and adds them to *tasks*.
+    """
+    import asyncio
+
+    make_task: Callable[..., asyncio.Task[object]] = asyncio.Task
+
+    def create_task(
+        loop: asyncio.AbstractEventLoop, coroutine: Work[object], **options: object
+    ) -> asyncio.Task[object]:
+        task = make_task(coroutine, loop=loop, **options)
+        tasks.add(task)
+        return task
+
     kind = type(loop)
-    loop.__class__ = type(kind.__name__, (kind,), {"__slots__": (), **dict.fromkeys(_SHARED_SETTINGS, _refuse_setting)})
+    refusals = dict.fromkeys(_SHARED_SETTINGS, _refuse_setting)
+    loop.__class__ = type(kind.__name__, (kind,), {"__slots__": (), "create_task": create_task, **refusals})
     return loop
+
+
+async def _cancel_tasks(made: WeakSet[asyncio.Task[object]]) -> None:
+    """
+    Cancel the tasks of the running loop, wait for their ends, and end its async generators.
+
+    *made* are those that the loop made itself. Code of another task's class may raise anything, and keeps none of the
+    others from its end: asyncio, which lists all tasks, asks each of them.
+    """
+    import asyncio
+
+    tasks = {id(task): task for task in made}
+    with suppress(BaseException):  # isolation: no interrupt of the program comes in this thread
+        tasks.update((id(task), task) for task in asyncio.all_tasks())
+    tasks.pop(id(asyncio.current_task()), None)
+    for task in tasks.values():
+        with suppress(BaseException):
+            asyncio.Task.cancel(task)  # its own class may do nothing instead
+    await asyncio.gather(*(asyncio.wait((task,)) for task in tasks.values()), return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()
 
 
 def _refuse_setting(*_: object, **__: object) -> None:
@@ -260,16 +296,21 @@ class DeadlineTimer:
         loop.call_later(seconds, self._cancel_expired, loop)
 
     def _cancel_expired(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.is_scheduled, now = False, monotonic()
-        for deadline in list(self.active):
-            if deadline.expires_at > now:
+        now = monotonic()
+        try:
+            for deadline in list(self.active):
+                if deadline.expires_at > now:
+                    return
+                del self.active[deadline]
+                deadline.expired = True
+                if (task := deadline.task()) is not None:
+                    with activate_tool_frame(_LOOP_ACTOR):  # it may be of a class with code of its own
+                        call_or_default(task.cancel, False)
+        finally:
+            self.is_scheduled = False
+            for deadline in self.active:  # the earliest that is left
                 self.schedule_check(loop, deadline.expires_at - now)
-                return
-            del self.active[deadline]
-            deadline.expired = True
-            if (task := deadline.task()) is not None:
-                with suppress(Exception), activate_tool_frame(_LOOP_ACTOR):  # it may be of a class with code of its own
-                    task.cancel()
+                break
 
 
 _deadline_timers: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[float, DeadlineTimer]] = WeakKeyDictionary()

@@ -45,7 +45,7 @@ from praval_tools.execution.in_flight import InFlightCounter, InFlightCounters, 
 from praval_tools.execution.limits import Limits
 from praval_tools.execution.protocols import Dispatcher, RemoteEngine, ToolSource
 from praval_tools.forks import handle_forks
-from praval_tools.names import OPERATOR, describe_error, describe_registry, has_type
+from praval_tools.names import OPERATOR, describe_error, describe_registry, get_plain_type, has_type
 from praval_tools.schema.json_input import MAX_BYTES
 from praval_tools.schema.json_values import MAX_DEPTH
 from praval_tools.tools.frames import refuse_others_than_operator
@@ -99,7 +99,7 @@ class RegistryOptions(msgspec.Struct, frozen=True):
         wrong = [f"{name}: {problem}" for name, problem in iter_invalid_values(values)]
         if self.refusals not in ("tell", "hide"):
             wrong.append(f"refusals: {self.refusals!r} is neither 'tell' nor 'hide'")
-        if type(self.retry_wait) not in (int, float) or not 0 <= self.retry_wait <= _MAX_RETRY_WAIT:
+        if get_plain_type(self.retry_wait) not in (int, float) or not 0 <= self.retry_wait <= _MAX_RETRY_WAIT:
             wrong.append(f"retry_wait: {self.retry_wait!r} is not a number of seconds from 0 to {_MAX_RETRY_WAIT:,}")
         if self.broker is not None and (problem := _find_broker_problem(self.broker)) is not None:
             wrong.append(f"broker: {problem}")

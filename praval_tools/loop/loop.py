@@ -21,7 +21,7 @@ from praval_tools.loop.state_machine import STOP_REASONS, LoopOptions, LoopState
 from praval_tools.loop.tool_search import FoundTools, ToolSearch, list_found_tools, narrow_searches
 from praval_tools.loop.values import LoopEnded, LoopEvent, LoopResult, Model, ModelReply, ModelRequest
 from praval_tools.misuse import explain_misuse
-from praval_tools.names import get_name, has_type, shorten_repr
+from praval_tools.names import get_name, get_plain_type, has_type, shorten_repr
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.export_cache import has_matching_tags, to_tag_set
 from praval_tools.registry.toolset import get_executor
@@ -103,7 +103,7 @@ class ToolLoop:
             answer_tool=None if answer_tool is None else get_name(answer_tool),
         )
         _check_limit("max_parallel", max_parallel, 1)
-        if type(retry_wait) not in (int, float) or not 0 <= retry_wait < float("inf"):
+        if get_plain_type(retry_wait) not in (int, float) or not 0 <= retry_wait < float("inf"):
             raise ToolUsageError(f"retry_wait={shorten_repr(retry_wait)} is not a number of seconds.")
 
     def __repr__(self) -> str:

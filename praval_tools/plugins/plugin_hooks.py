@@ -182,7 +182,7 @@ class ApprovalHook(_CallHook, frozen=True, eq=False):
             answer: object = self.hook(self.registry, arguments)
             if answer is None:
                 return None
-            if type(answer) in (Allow, Deny):  # a class of its own may answer differently later
+            if type(answer) is Allow or type(answer) is Deny:  # a class of its own may answer differently later
                 taken: Allow | Deny = _to_plain_answer(take_value(answer, self.hook.plugin.principal))
                 return taken
             text = self._describe_answer(answer)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from threading import get_ident
 from types import ModuleType
 from typing import Final
+from weakref import WeakValueDictionary
 
 from attrs import field, frozen
 
@@ -105,7 +107,7 @@ class StagingRegistry(ToolRegistry):
             store.invalidate_snapshots()
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, eq=False)
 class ModuleDeclarations:
     """What a module declared as it was imported."""
 
@@ -113,8 +115,11 @@ class ModuleDeclarations:
     agents: tuple[RequestedAgent, ...] = ()
 
 
-_declarations: Final[dict[str, tuple[ModuleType, ModuleDeclarations]]] = {}
-"""By name: a plugin's module, and what its import declared: it runs once, and may be loaded often."""
+_declarations: Final[WeakValueDictionary[str, ModuleDeclarations]] = WeakValueDictionary()
+"""By name: what the import of a plugin's module declared, for as long as the module holds it."""
+
+_HOLDER: Final = "__praval_tools_declarations__"
+"""The attribute of a plugin's module with what it declared, which is let go with the module."""
 
 
 @plain_manager
@@ -207,10 +212,13 @@ def import_plugin(
         plugin_object: object = module
         for part in path.split(".") if path else ():
             plugin_object = getattr(plugin_object, part)
-        known, declared = _declarations.get(name, (None, ModuleDeclarations()))
-        if known is not module:
-            declared = _read_declarations(plugin, module, staging, modules, was_imported)
-            _declarations[name] = module, declared
+        known = _declarations.get(name)
+        is_held = getattr(module, _HOLDER, None) is known
+        if known is not None and is_held:
+            return plugin_object, known
+        declared = _declarations[name] = _read_declarations(plugin, module, staging, modules, was_imported)
+        with suppress(AttributeError, TypeError):  # a module may have put another object in its place
+            setattr(module, _HOLDER, declared)
         return plugin_object, declared
 
 

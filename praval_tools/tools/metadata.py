@@ -18,6 +18,7 @@ from praval_tools.names import (
     check_agent_name,
     check_tool_name,
     get_class_name,
+    get_plain_type,
     has_type,
     shorten_repr,
     suggest_names,
@@ -211,9 +212,7 @@ class ToolMetadata:
     def to_dict(self) -> dict[str, Any]:
         """Return every field by name, lists instead of tuples; `source` as its text."""
         values = {name: getattr(self, name) for name in FIELD_NAMES}
-        values["tags"], values["retry_on"] = list(self.tags), [
-            get_class_name(kind) for kind in self.retry_on
-        ]
+        values["tags"], values["retry_on"] = list(self.tags), [get_class_name(kind) for kind in self.retry_on]
         values["extra"], values["source"] = to_plain_copy(self.extra), str(self.source or "")
         return values
 
@@ -364,7 +363,8 @@ def _make_count_check(least: int) -> FieldCheck:
 
 
 def _is_number_of_seconds(value: object) -> bool:
-    return value is None or (type(value) in (int, float) and isinstance(value, int | float) and 0 < value < math.inf)
+    kind = get_plain_type(value)
+    return value is None or (kind in (int, float) and isinstance(value, int | float) and 0 < value < math.inf)
 
 
 def _is_text(value: object) -> bool:

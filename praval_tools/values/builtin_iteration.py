@@ -11,6 +11,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar, cast
 
+from praval_tools.names import get_plain_type
+
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -19,7 +21,7 @@ _ITERATORS: Final[Mapping[type, Callable[..., Iterable[object]]]] = {
     kind: kind.__iter__ for kind in BUILTIN_COLLECTIONS
 }
 
-_PLAIN_KEYS: Final = (str, int, float, bool, type(None))
+_PLAIN_KEYS: Final = frozenset((str, int, float, bool, type(None)))
 
 
 def find_collection_base(kind: type) -> type | None:
@@ -43,5 +45,5 @@ def iterate_items_without_overrides(value: Mapping[K, V]) -> Iterable[tuple[K, V
         return value.items()
     stored = cast("dict[K, V]", value)
     # an OrderedDict hashes its keys as it is read, which runs no code of plain ones; its order may be another
-    is_ordered = issubclass(kind, OrderedDict) and all(type(key) in _PLAIN_KEYS for key, _ in dict.items(stored))
-    return OrderedDict.items(cast("OrderedDict[K, V]", stored)) if is_ordered else dict.items(stored)
+    is_plain = issubclass(kind, OrderedDict) and _PLAIN_KEYS.issuperset(map(get_plain_type, dict.keys(stored)))
+    return OrderedDict.items(cast("OrderedDict[K, V]", stored)) if is_plain else dict.items(stored)

@@ -9,7 +9,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final, TypeAlias, TypeVar, cast
 
-from praval_tools.names import enter_object_context, to_plain_scalar
+from praval_tools.names import enter_object_context, get_plain_type, to_plain_scalar
 from praval_tools.values.builtin_iteration import (
     find_collection_base,
     iterate_items_without_overrides,
@@ -82,7 +82,10 @@ def _to_plain_items(value: object, base: type, depth: int, seen: _Seen) -> objec
 
 def _to_plain_dict(value: object, depth: int, seen: _Seen) -> object:
     items = list(iterate_items_without_overrides(cast("dict[object, object]", value)))
-    keys = [_to_plain(key, depth, seen) if type(key) in _KEY_CONTAINERS else to_plain_scalar(key) for key, _ in items]
+    keys = [
+        _to_plain(key, depth, seen) if get_plain_type(key) in _KEY_CONTAINERS else to_plain_scalar(key)
+        for key, _ in items
+    ]
     is_plain_dict = type(value) is dict
     if is_plain_dict and _are_same(keys, (key for key, _ in items)):
         return value

@@ -34,6 +34,8 @@ SETTINGS: dict[str, Callable[[asyncio.AbstractEventLoop, Callable[..., Any]], ob
     "debug": lambda loop, code: loop.set_debug(True),
 }
 
+ERRORS = [RuntimeError, asyncio.CancelledError, SystemExit, KeyboardInterrupt]
+
 
 @pytest.fixture
 def registry() -> ToolRegistry:
@@ -129,6 +131,89 @@ class TestSharedLoop:
         assert loop.is_closed()
         assert actors
         assert "operator" not in actors
+
+    def test_makes_tasks_of_others_itself(self, registry: ToolRegistry) -> None:
+        """A task factory that a tool sets by the method of the base class makes none of them."""
+        actors = Actors()
+
+        def make(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> Any:
+            note_actor(registry, actors)
+            return asyncio.Task(coroutine, loop=loop, **options)
+
+        @registry.tool("evil", owned_by="mallory")
+        async def evil() -> None:
+            """Set it."""
+            loop: Any = asyncio.get_running_loop()
+            asyncio.BaseEventLoop.set_task_factory(loop, make)
+
+        @registry.tool("fetch", owned_by="victim")
+        async def fetch() -> str:
+            """Work in a task of its own."""
+            task = asyncio.create_task(asyncio.to_thread(lambda: "fetched"), name="work")
+            return f"{await task} by {task.get_name()}"
+
+        Agent("mallory", registry=registry).call("evil")
+
+        assert "fetched by work" == Agent("victim", registry=registry).call("fetch")
+        assert [] == actors
+
+    @pytest.mark.parametrize("error", ERRORS)
+    @pytest.mark.parametrize("method", ["cancel", "done", "get_loop", "add_done_callback", "__hash__"])
+    def test_closes_tasks_whatever_another_raises(
+        self, method: str, error: type[BaseException], registry: ToolRegistry
+    ) -> None:
+        """A task whose class raises as it is asked keeps no other task from its end, and no registry open."""
+        ends, is_closing = list[str](), list[bool]()
+
+        def fail(self: object, *args: Any, **options: Any) -> Any:
+            if is_closing:
+                raise error
+            return getattr(asyncio.Task, method)(self, *args, **options)
+
+        kind: Any = type("Left", (asyncio.Task,), {method: fail})
+        left: list[asyncio.Task[None]] = []
+
+        async def wait(name: str) -> None:
+            try:
+                await asyncio.sleep(60)
+            finally:
+                ends.append(name)
+
+        async def leave() -> None:
+            left.append(kind(wait("evil"), loop=asyncio.get_running_loop()))
+            left.extend(asyncio.create_task(wait(f"other {number}")) for number in range(3))
+            await asyncio.sleep(0)
+
+        registry.tool("leave", description="Leave tasks.", owned_by="mallory")(leave)
+        Agent("mallory", registry=registry).call("leave")
+        loop = left[0].get_loop()
+        is_closing.append(True)
+        registry.close()
+        is_closing.clear()  # asyncio asks tasks of all loops
+
+        assert loop.is_closed()
+        assert {"other 0", "other 1", "other 2"} <= set(ends)
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_a_deadline_counts_whatever_another_task_raises(error: type[BaseException]) -> None:
+    """Tasks whose deadlines have passed with that of a task that raises as it is cancelled are cancelled, too."""
+
+    class Mine(asyncio.Task[object]):
+        def cancel(self, msg: object = None) -> bool:
+            super().cancel(msg)
+            raise error
+
+    loop = asyncio.new_event_loop()
+    mine, other = Mine(asyncio.sleep(10), loop=loop), loop.create_task(asyncio.sleep(10))
+    for task in (mine, other):
+        get_deadline_timer(loop, 0.01).start_deadline(loop, task)
+    while not other.done():
+        with suppress(KeyboardInterrupt):
+            loop.run_until_complete(asyncio.wait([other]))
+    loop.close()
+
+    assert other.cancelled()
 
 
 def test_a_deadline_cancels_tasks_as_nobody(registry: ToolRegistry) -> None:

@@ -1,6 +1,6 @@
 """Texts in containers of any built-in kind that a tool returned run no code as the host that passes them on."""
 
-# Tests of: values/plain_arguments, values/builtin_iteration
+# Tests of: values/plain_arguments, values/builtin_iteration, tools/metadata, execution/runtime
 
 from __future__ import annotations
 
@@ -12,12 +12,21 @@ from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
-from watchers import actors, make_watcher
+from watchers import WatchedClass, actors, make_watcher
 
 from praval_tools import Agent, ToolError, ToolRegistry
+from praval_tools.loop import ToolLoop
+from praval_tools.testing.models import FakeModel
 
 Text = make_watcher(str)
 Number = type("Number", (int,), {name: getattr(make_watcher(int), name) for name in ("__hash__", "__eq__", "__repr__")})
+
+
+Label: Any = WatchedClass("Label", (str,), {})
+Mark: Any = WatchedClass("Mark", (), {"__hash__": lambda self: hash("t")})
+ITEMS: dict[str, Callable[[], Any]] = {
+    "text": lambda: Text("t"), "text with a metaclass": lambda: Label("t"), "object with a metaclass": lambda: Mark(),
+}  # fmt: skip
 
 
 def read_later(container: Any) -> Any:
@@ -84,9 +93,10 @@ def registry() -> ToolRegistry:
 @pytest.mark.filterwarnings("ignore::praval_tools.errors.UnknownToolWarning")
 @pytest.mark.parametrize("make", MAKES)
 @pytest.mark.parametrize("use", USES)
-def test_texts(registry: ToolRegistry, make: str, use: str) -> None:
+@pytest.mark.parametrize("item", ITEMS)
+def test_texts(registry: ToolRegistry, item: str, make: str, use: str) -> None:
     """Broken promise: texts in a dict, view, deque or iterator hashed and compared themselves as the operator."""
-    found = MAKES[make](Text("t"))
+    found = MAKES[make](ITEMS[item]())
     actors.clear()
     with suppress(ToolError, TypeError, ValueError):
         USES[use](registry, found)
@@ -102,6 +112,22 @@ def test_numbers_of_records(registry: ToolRegistry, make: str) -> None:
     with suppress(ToolError, TypeError, ValueError):
         list(registry.journal.read(numbers=found))
     assert "operator" not in actors
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda registry, found: registry.configure("pay", timeout=found),
+        lambda registry, found: ToolRegistry(retry_wait=found),
+        lambda registry, found: ToolLoop(registry.agent("bank"), FakeModel((), "openai-chat"), retry_wait=found),
+    ],
+)
+def test_numbers_of_seconds(registry: ToolRegistry, use: Callable[[ToolRegistry, Any], object]) -> None:
+    """An object in place of a number is refused, and its class is asked nothing."""
+    actors.clear()
+    with pytest.raises((ToolError, TypeError, ValueError)):
+        use(registry, Mark())
+    assert [] == actors
 
 
 def test_categories_are_kept_plain(registry: ToolRegistry) -> None:

@@ -17,7 +17,7 @@ import attrs
 import pytest
 from annotated_types import Ge, MinLen
 from pydantic import BaseModel
-from watchers import Hashed, Odd, actors, make_watcher
+from watchers import Odd, WatchedClass, actors, make_watcher
 
 from praval_tools import Tool, ToolCall, ToolError, ToolRegistry
 
@@ -68,7 +68,7 @@ HINTS: dict[str, Any] = {
 KEYS: dict[str, Callable[[], Any]] = {
     "text": lambda: Word("amount"), "flag": lambda: Word("true"), "object": lambda: Odd("amount"),
     "number": lambda: Number(2), "tuple": lambda: Pair(("a",)), "frozenset": lambda: Group(["a"]),
-    "metaclass": Hashed("Value", (), {"__hash__": lambda self: 1}),
+    "metaclass": WatchedClass("Value", (), {"__hash__": lambda self: 1}),
 }  # fmt: skip
 SHAPES: dict[str, Callable[[Any], Any]] = {
     "itself": lambda key: key,

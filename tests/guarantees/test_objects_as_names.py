@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple, cast
 
 import pytest
 from agent_code import run_as
-from watchers import Hashed, actors
+from watchers import WatchedClass, actors
 
 from praval_tools import (
     Agent,
@@ -365,7 +365,7 @@ CALL_FIELDS = ("tool_call_id", "name", "arguments", "agent", "run_id", "parent_i
 @pytest.mark.parametrize("field", CALL_FIELDS)
 def test_classes_of_what_is_in_calls(field: str, journal: str | None) -> None:
     """Broken promise: the class of an object in a call hashed and compared itself as the operator."""
-    value = Hashed("Value", (), {"__hash__": lambda self: 1})()
+    value = WatchedClass("Value", (), {"__hash__": lambda self: 1})()
     fields = {"tool_call_id": "1", "name": "pay", "arguments": {}, "agent": "ann"}
     call = ToolCall(**{**fields, field: (value,) if field == "on_behalf_of" else value})
     with ToolRegistry(journal=journal) as registry:

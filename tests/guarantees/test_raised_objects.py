@@ -33,7 +33,16 @@ def make_error_class(registry: ToolRegistry, seen: Seen, base: type[BaseExceptio
         finally:
             is_busy.clear()
 
-    class Raised(base):  # type: ignore[misc, valid-type]
+    class Kind(type):
+        def __eq__(cls, other: object) -> bool:
+            note("__eq__ of its class")
+            return cls is other
+
+        def __hash__(cls) -> int:
+            note("__hash__ of its class")
+            return 1
+
+    class Raised(base, metaclass=Kind):  # type: ignore[misc, valid-type]
         def __setattr__(self, name: str, value: object) -> None:
             note(f"__setattr__ {name}")
             super().__setattr__(name, value)

@@ -54,6 +54,22 @@ def work() -> str:
     return "done"
 mallory = registry.agent("mallory")
 """
+NOTED = """
+class Note:
+    def __str__(self):
+        attempt("note")
+        return "a note \\x1b[31m"
+class Noted(Exception):
+    __notes__ = [Note()]
+class Unreadable(Exception):
+    @property
+    def __cause__(self):
+        attempt("cause")
+        raise SystemExit(3)
+    def __str__(self):
+        attempt("text")
+        raise SystemExit(3)
+"""
 
 
 class TestContexts:
@@ -75,6 +91,21 @@ class TestContexts:
 
         assert (1, True) == (code, "Failure: a failure" in err)
         assert "as the operator" not in err
+
+    @pytest.mark.parametrize(("raised", "text"), [
+        ("Failure()", "Failure: a failure"), ("Noted()", "\na note"),
+        ("ValueError('outer') from Failure()", "ValueError: outer"),
+        ("Unreadable()", "Unreadable, which cannot be shown"),
+    ])  # fmt: skip
+    def test_are_hidden_from_what_is_in_a_traceback(self, run: Run, app: App, raised: str, text: str) -> None:
+        """Nor have its texts, notes and causes any rights there; an error that cannot be shown is one line."""
+        name = app(f"{LEAVE}{NOTED}raise {raised}\n")
+        code, _, err = run("--traceback", "--app", f"{name}:registry", "list")
+
+        assert (1, True) == (code, text in err), err
+        assert ("Traceback (most recent call last)" in err) is (raised != "Unreadable()")
+        assert "as the operator" not in err
+        assert "\x1b" not in err
 
     def test_are_hidden_from_completions(self, app: App) -> None:
         """An app is loaded for them."""

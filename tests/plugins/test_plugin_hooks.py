@@ -275,6 +275,19 @@ def praval_tools_approve(request):
         with pytest.warns(PluginWarning, match="praval_tools_approve"):
             assert Outcome.APPROVAL_DENIED is call(registry, "wire", amount=amount).outcome
 
+    def test_a_strange_answer_is_asked_nothing(self, site: Site, registry: ToolRegistry) -> None:
+        """The class of an answer runs no code as the host, whatever its metaclass."""
+        site.install(
+            "acme",
+            HEAD + "from watchers import WatchedClass\nAnswer = WatchedClass('Answer', (), {})\n"
+            "@hookimpl\ndef praval_tools_approve(request):\n    return Answer()\n",
+        )
+        load_plugins(registry, config=TRUSTED)
+        actors.clear()
+        with pytest.warns(PluginWarning, match="praval_tools_approve"):
+            assert Outcome.APPROVAL_DENIED is call(registry, "wire", amount=1).outcome
+        assert "operator" not in actors
+
     def test_the_operators_handler_comes_first(self, site: Site, registry: ToolRegistry) -> None:
         """Where the host has set a handler, plugins are not asked."""
         site.install("acme", self.SOURCE)

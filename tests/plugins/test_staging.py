@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+import weakref
 
 import pytest
 from plugin_rig import (
     HEAD,
+    HELPER,
     Site,
     load_and_list,
     loaded,
@@ -179,3 +182,28 @@ liar = Liar()
         reports = loaded(registry)
 
         assert ("hooks", True) == (reports["liar"].stage, reports["zzz"].loaded)
+
+
+class TestModulesThatAreGone:
+    @pytest.mark.parametrize("source", [
+        write_tool("one"),
+        write_tool("one") + "import sys\nitself = sys.modules[__name__]\n",
+        HEAD + HELPER,
+        write_tool("one") + "@hookimpl\ndef praval_tools_register_tools():\n    return [one]\n",
+    ], ids=["tool", "a module that holds itself", "agent", "hook"])  # fmt: skip
+    def test_are_let_go_with_what_they_declared(self, site: Site, source: str) -> None:
+        """What a module declared is known as long as the module, for every registry, and no longer."""
+        name = site.install("acme", source)
+        registries = [ToolRegistry(), ToolRegistry()]
+        first, second = (names(each) for each in registries if load_and_list(each))
+        module = weakref.ref(sys.modules[name])
+
+        for registry in registries:
+            registry.close()
+        registries.clear()
+        del registry
+        site.forget()
+        gc.collect()
+
+        assert first == second != []
+        assert module() is None

@@ -31,9 +31,9 @@ def make_watcher(base: type, methods: tuple[str, ...] = METHODS) -> Any:
     return type("Watcher", (base,), {name: look(name, base) for name in methods if getattr(base, name, None)})
 
 
-class Hashed(type):
+class WatchedClass(type):
     """
-    The class of a class that notes who runs when that is looked up, and is equal to every other.
+    The class of a class that notes who runs when that is looked up or compared, and is equal to every other.
 
     Its hash is its own: Python's caches of abstract classes keep it for the whole process, and a look-up of another
     class of the same hash would be noted in every later test.
