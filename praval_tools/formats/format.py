@@ -10,6 +10,7 @@ from attrs import field, frozen
 
 from praval_tools.errors import ToolUsageError
 from praval_tools.formats.strict import StrictCost, StrictRules
+from praval_tools.names import call_or_default, get_class_name, to_plain_text
 from praval_tools.schema.encode import to_json_bytes
 from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
 from praval_tools.schema.json_values import replace_surrogates_in_json
@@ -142,7 +143,10 @@ def to_arguments_object(call: ToolCall) -> WireObject:
         return parse_arguments(call.arguments)
     except MalformedArgumentsError:
         raw = call.arguments
-        text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)
+        if isinstance(raw, bytes):
+            text = raw.decode("utf-8", "replace")
+        else:  # Python writes no number of very many digits
+            text = call_or_default(lambda: to_plain_text(raw), get_class_name(type(raw)))
         return {"INVALID_JSON": text.encode("utf-8", "replace").decode()}
 
 

@@ -70,7 +70,8 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
         tool_name: The tool.
         agent: Who called; None for the operator.
         parent_id: The call inside which it was made.
-        arguments: What the tool received, or a refused call was given; secrets are markers.
+        arguments: What the call passed, after repairs and without defaults, or a refused call was given; secrets are
+            markers.
         decision: Why the agent could call it, or not.
         in_doubt: It began, and nobody knows whether its tool did its work.
         outcome: How it ended; None where no result is recorded.

@@ -8,27 +8,26 @@ from functools import partial
 
 import msgspec
 
-from praval_tools.errors import ModelError, ToolUsageError
+from praval_tools.errors import ToolUsageError
 from praval_tools.execution.context import resolve_caller
 from praval_tools.execution.deps import get_deps, use_deps
 from praval_tools.formats import FORMATS, format_of
 from praval_tools.formats.deferred_loading import SEARCH_TOOL_NAME
-from praval_tools.formats.response_fields import assign_call_ids, to_plain_data
+from praval_tools.formats.response_fields import to_plain_data
 from praval_tools.journal.storage.protocol import Answer, Item
 from praval_tools.loop.drivers import LoopEffects, LoopResources, drive, drive_async
-from praval_tools.loop.replies import JsonObject, read_reply
+from praval_tools.loop.replies import JsonObject, check_reply, read_reply
 from praval_tools.loop.state_machine import STOP_REASONS, LoopOptions, LoopStateMachine
 from praval_tools.loop.tool_search import FoundTools, ToolSearch, list_found_tools, narrow_searches
 from praval_tools.loop.values import LoopEnded, LoopEvent, LoopResult, Model, ModelReply, ModelRequest
 from praval_tools.misuse import explain_misuse
-from praval_tools.names import get_name, get_plain_type, has_type, shorten_repr
+from praval_tools.names import get_name, get_plain_type, has_type, shorten_repr, to_plain_text
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.export_cache import has_matching_tags, to_tag_set
 from praval_tools.registry.toolset import get_executor
 from praval_tools.runs.model_log import ModelLog, find_current_run
 from praval_tools.runs.run import open_outside_context
 from praval_tools.schema.json_input import MalformedArgumentsError, normalize_json
-from praval_tools.tools.call import ToolCall
 from praval_tools.tools.context import choose_deps
 from praval_tools.tools.plain_managers import plain_manager
 from praval_tools.tools.tool import AnyTool
@@ -334,24 +333,17 @@ class ToolLoop:
         return list(result.messages)
 
     def _read_reply(self, found_tools: FoundTools | None, answer: object) -> ModelReply:
-        if isinstance(answer, str):
-            return ModelReply(text=answer)
-        if not isinstance(answer, ModelReply):
-            return read_reply(
-                self.form,
-                answer,
-                self.agent.tools if found_tools is None else found_tools.list_sent_tools(),
-                strict=self._strict is True,
-                think_augment=self._think_augment is True,
-            )
-        if not all(has_type(call, ToolCall) for call in answer.calls) or not isinstance(answer.text, str):
-            raise ModelError(f"its text is not a text, or its calls are not ToolCalls: {shorten_repr(answer)}.")
-        if answer.stop not in ("", *STOP_REASONS):
-            known = ", ".join(STOP_REASONS)
-            raise ModelError(f"its stop is {shorten_repr(answer.stop)}; known are {known}, and empty: it has ended.")
-        if answer.messages:
-            return answer
-        return msgspec.structs.replace(answer, calls=tuple(assign_call_ids(answer.calls)))
+        if has_type(answer, str):
+            return ModelReply(text=to_plain_text(answer))
+        if has_type(answer, ModelReply):
+            return check_reply(answer, STOP_REASONS)
+        return read_reply(
+            self.form,
+            answer,
+            self.agent.tools if found_tools is None else found_tools.list_sent_tools(),
+            strict=self._strict is True,
+            think_augment=self._think_augment is True,
+        )
 
     def _get_model_name(self) -> str:
         name = getattr(self.model, "name", None)

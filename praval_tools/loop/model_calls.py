@@ -40,7 +40,7 @@ class _StreamedReply:
     def build_reply(self) -> ModelReply:
         """Return the reply."""
         if self._reply is not None:
-            return self._reply
+            return self._read_reply(self._reply)
         if self._assembler is None:
             return self._read_reply(self._text)
         with wrap_reply_errors():

@@ -15,13 +15,24 @@ from praval_tools.formats.gemini import get_raw_call
 from praval_tools.formats.openai_chat import CALL_MEMBERS, get_raw_calls
 from praval_tools.formats.openai_common import to_arguments_text
 from praval_tools.formats.openai_responses import is_search_call
-from praval_tools.formats.response_fields import get_first_candidate, get_items, get_member, get_text, to_plain_data
+from praval_tools.formats.response_fields import (
+    assign_call_ids,
+    get_first_candidate,
+    get_items,
+    get_member,
+    get_text,
+    to_plain_data,
+)
 from praval_tools.loop.values import ModelReply
-from praval_tools.names import get_class_name
+from praval_tools.names import get_class_name, has_type, shorten_repr, to_plain_scalar, to_plain_text
 from praval_tools.registry.toolset import AnyBoundTool, Toolset
-from praval_tools.schema.json_values import replace_surrogates_in_json
+from praval_tools.runs.call_records import parse_call_arguments
+from praval_tools.schema.json_input import MalformedArgumentsError, normalize_json
+from praval_tools.schema.json_values import replace_surrogates, replace_surrogates_in_json
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.plain_managers import plain_manager
+from praval_tools.tools.value_codec import MAX_DEPTH, normalize_value
+from praval_tools.values.plain_arguments import to_plain_argument
 
 JsonObject: TypeAlias = dict[str, Any]
 
@@ -49,7 +60,62 @@ def read_reply(
         raw = replace_surrogates_in_json(to_plain_data(response))
         reply = reader(raw, form.calls(raw))
         calls = read_tool_calls(form, raw, tools=tools, strict=strict, think_augment=think_augment)
-    return replace(reply, calls=tuple(calls), usage=_read_usage(raw))
+    return replace(reply, calls=tuple(map(to_plain_call, calls)), usage=_read_usage(raw))
+
+
+def check_reply(reply: ModelReply, stops: Iterable[str]) -> ModelReply:
+    """
+    Return the reply of a model of one's own, made of plain values.
+
+    Args:
+        reply: What it returned.
+        stops: What its `stop` may be, beside an empty text.
+
+    Raises:
+        ModelError: Something in it is of a wrong type; of a call, what is not a text counts as empty.
+    """
+    with wrap_reply_errors():
+        calls, text, stop = tuple(reply.calls), to_plain_scalar(reply.text), to_plain_scalar(reply.stop)
+        if type(text) is not str or not all(has_type(call, ToolCall) for call in calls):
+            raise ModelError(f"its text is not a text, or its calls are not ToolCalls: {shorten_repr(reply)}.")
+        if type(stop) is not str or stop not in ("", *stops):
+            raise ModelError(
+                f"its stop is {shorten_repr(reply.stop)}; known are {', '.join(stops)}, and empty: it has ended."
+            )
+        return ModelReply(
+            text=text,
+            calls=tuple(assign_call_ids(map(to_plain_call, calls))),
+            messages=tuple(reply.messages),
+            stop=stop,
+            usage=_keep_counts(reply.usage),
+        )
+
+
+def to_plain_call(call: ToolCall) -> ToolCall:
+    """Return what a model says of a call: id, name, arguments and reason, as a journal gives them back."""
+    call_id, name, reason = (_to_text(value) for value in (call.tool_call_id, call.name, call.reason))
+    return ToolCall(call_id or None, name, _normalize_arguments(call.arguments), reason=reason)
+
+
+def _to_text(value: object) -> str:
+    """Return a text as a plain one that is UTF-8; empty where it is something else."""
+    return replace_surrogates(to_plain_text(value)) if has_type(value, str) else ""
+
+
+def _normalize_arguments(arguments: object) -> object:
+    """
+    Return the arguments of a call as a journal gives them back: as JSON, or, where no tool takes them, as close to it.
+
+    JSON in bytes becomes text. What has no form of its own in a journal becomes an object that names its class.
+    """
+    plain = to_plain_argument(arguments)
+    if has_type(plain, (bytes, bytearray)):
+        data = bytes(plain)
+        return data if parse_call_arguments(data) is data else data.decode()
+    try:
+        return normalize_json(plain, MAX_DEPTH)
+    except MalformedArgumentsError:
+        return normalize_value(plain, encodes_objects=False)
 
 
 @plain_manager
@@ -253,7 +319,13 @@ def _read_usage(raw: object) -> dict[str, int]:
             usage, "output_tokens", "completion_tokens", "candidates_token_count", "candidatesTokenCount"
         ),
     }
-    return {name: count for name, count in counts.items() if type(count) is int}
+    return _keep_counts(counts)
+
+
+def _keep_counts(usage: object) -> dict[str, int]:
+    """Return what is a count in what a model says of its usage."""
+    counts = dict.items(usage) if has_type(usage, dict) else ()
+    return {name: count for name, count in counts if type(name) is str and type(count) is int}
 
 
 def add_usage(first: dict[str, int], second: dict[str, int]) -> dict[str, int]:

@@ -26,7 +26,6 @@ from praval_tools.loop.values import (
     StopReason,
 )
 from praval_tools.names import format_count
-from praval_tools.runs.call_records import parse_call_arguments
 from praval_tools.runs.model_log import ModelLog
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 
@@ -244,7 +243,7 @@ class LoopStateMachine:
     def _process_calls(self, reply: ModelReply) -> Generator[LoopEffect, Any, list[ToolResult]]:
         limit = self._options.max_calls
         room = len(reply.calls) if limit is None else max(0, limit - self._call_count)
-        calls = [self._with_call_id(call) for call in reply.calls[:room]]
+        calls = [self._prepare_call(number, call) for number, call in enumerate(reply.calls[:room])]
         self._call_count += len(calls)
         if self._is_replayed and self._model_log is not None and self._model_log.is_masked(self._step):
             results = [self._model_log.replay_result(call) for call in calls]
@@ -275,12 +274,13 @@ class LoopStateMachine:
     def _refuse_call(self, call: ToolCall, outcome: Outcome, error_type: str, text: str) -> ToolResult:
         return ToolResult(call.tool_call_id, call.name, self._options.agent, outcome, error=text, error_type=error_type)
 
-    def _with_call_id(self, call: ToolCall) -> ToolCall:
-        """Return a call with an id of this step, in the run."""
+    def _prepare_call(self, number: int, call: ToolCall) -> ToolCall:
+        """Return a call with an id of this step, in the run, and with its reason as it is recorded."""
         if self._model_log is None:
-            return msgspec.structs.replace(call, agent=None)
+            return call
         call_id = self._model_log.build_call_id(self._step, call.tool_call_id or "")
-        return msgspec.structs.replace(call, tool_call_id=call_id, run_id=self._run_id, agent=None)
+        reason = self._model_log.get_reason(self._step, number)
+        return msgspec.structs.replace(call, tool_call_id=call_id, run_id=self._run_id, reason=reason)
 
     def _find_halt_result(self, results: Sequence[ToolResult]) -> LoopResult | None:
         """Return how the loop ends where a person has to decide first."""
@@ -295,7 +295,7 @@ class LoopStateMachine:
 
 def _reply_to_json(reply: ModelReply, api_format: str) -> JsonObject:
     calls = [
-        {"id": call.tool_call_id, "name": call.name, "arguments": _decode(call.arguments), "reason": call.reason}
+        {"id": call.tool_call_id, "name": call.name, "arguments": call.arguments, "reason": call.reason}
         for call in reply.calls
     ]
     return {
@@ -306,13 +306,6 @@ def _reply_to_json(reply: ModelReply, api_format: str) -> JsonObject:
         "usage": reply.usage,
         "format": api_format,
     }
-
-
-def _decode(arguments: object) -> object:
-    """Return arguments that are JSON in bytes as text; others as they are."""
-    if not isinstance(arguments, bytes | bytearray) or parse_call_arguments(arguments) is arguments:
-        return arguments
-    return arguments.decode()
 
 
 def _reply_from_json(recorded: JsonObject, api_format: str) -> ModelReply:

@@ -55,7 +55,7 @@ class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         text: Its text.
-        calls: The calls that it asks for, in order.
+        calls: The calls that it asks for, in order: of each its id, name, arguments and reason.
         messages: Its messages in the conversation; by default they are built from text and calls.
         stop: `refused`, `truncated` or `pause` (the model wants to continue by itself); empty: it has ended.
         usage: Tokens, as the provider counts them: `input_tokens`, `output_tokens`.

@@ -19,6 +19,7 @@ from praval_tools.schema.spellings import read_marked_values, read_spellings
 from praval_tools.schema.written_secrets import read_written_secrets
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.frames import activate_tool_frame
+from praval_tools.tools.value_codec import pack_value
 
 _TEXT_MEMBERS: Final = frozenset(("text", "content", "refusal"))
 _ARGUMENT_MEMBERS: Final = frozenset(("arguments", "input", "args"))
@@ -138,7 +139,7 @@ class ConversationSecrets:
         arguments = parse_call_arguments(given)
         plan = self._plans.get_redaction_plan_of(call)
         clean = plan.redact_arguments(arguments, self._secrets, is_validated=False)[0]
-        return given if clean is arguments else clean
+        return given if _are_same(arguments, clean) else clean
 
 
 def _list_shown_values(call: ToolCall, messages: Sequence[object]) -> list[object]:
@@ -166,8 +167,13 @@ def _iter_hidden_values(original: object, clean: object) -> Iterator[object]:
     elif isinstance(original, list) and isinstance(clean, list) and len(original) == len(clean):
         for item, clean_item in zip(original, clean, strict=True):
             yield from _iter_hidden_values(item, clean_item)
-    elif original != clean:
+    elif not _are_same(original, clean):
         yield original
+
+
+def _are_same(original: object, clean: object) -> bool:
+    """Tell whether nothing is hidden in *clean*; NaN equals no NaN."""
+    return original is clean or pack_value(original) == pack_value(clean)
 
 
 def _has_same_structure(original: object, clean: object) -> bool:

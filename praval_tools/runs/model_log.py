@@ -166,9 +166,10 @@ class ModelLog:
         self, step: int, reply: dict[str, Any], calls: Sequence[ToolCall], latency_ms: float
     ) -> Item:
         """Return what is written of a reply, without its secrets and those of the conversation up to it."""
-        reply = to_journal_json(reply)
+        reply = {**reply, "messages": to_journal_json(reply["messages"])}
         clean = self._secrets.redact_reply(reply, calls)
-        masked = clean["calls"] != reply["calls"]
+        pairs = zip(clean["calls"], reply["calls"], strict=True)
+        masked = any(recorded["arguments"] is not given["arguments"] for recorded, given in pairs)
         event = ModelReplied(
             id=self._clock.new_id(), time=self._clock.now(), process=get_process_name(), run_id=self.run_id,
             agent=self._agent, loop_id=self.loop_id, step=step, reply=clean, masked=masked,
@@ -186,9 +187,7 @@ class ModelLog:
             for given, recorded in pairs
         )
 
-    def add_results(
-        self, calls: Sequence[ToolCall], results: Sequence[ToolResult], messages: Sequence[object]
-    ) -> None:
+    def add_results(self, calls: Sequence[ToolCall], results: Sequence[ToolResult], messages: Sequence[object]) -> None:
         """Have the secrets in results hidden in later replies of the model, which is shown *messages* of them."""
         for call, result in zip(calls, results, strict=True):
             entry = self._run.recording.entries.get(result.tool_call_id or "")
@@ -198,6 +197,11 @@ class ModelLog:
         """Tell whether secrets are missing from the recorded calls of a step."""
         event = self._replies.get(step)
         return event is not None and event.masked
+
+    def get_reason(self, step: int, number: int) -> str:
+        """Return the reason of a call of a recorded reply, without the secrets of the conversation up to it."""
+        reason: str = self._replies[step].reply["calls"][number].get("reason") or ""
+        return reason
 
     def build_call_id(self, step: int, provider_id: str) -> str:
         """Return the id of a call in the run, since a provider may use an id again in another step."""
@@ -252,7 +256,8 @@ def _list_contents(event: ModelReplied) -> list[tuple[str, tuple[object, ...]]]:
     calls = event.reply["calls"]
     digests = event.digests if len(event.digests) == len(calls) else ("",) * len(calls)
     return [
-        (call["id"], (call["name"], call["arguments"], digest)) for call, digest in zip(calls, digests, strict=True)
+        (call["id"], (call["name"], compute_digest(call["arguments"]), digest))
+        for call, digest in zip(calls, digests, strict=True)
     ]
 
 

@@ -98,10 +98,15 @@ def pack_value(value: PythonValue) -> PythonValue:
 
 
 class _Packer:
-    """Packs one value, and counts the values in it."""
+    """
+    Packs one value, and counts the values in it.
 
-    def __init__(self) -> None:
-        self._value_count = 0
+    Args:
+        encodes_objects: Of objects of other classes the JSON form is kept; False: nothing but the class.
+    """
+
+    def __init__(self, *, encodes_objects: bool = True) -> None:
+        self._encodes_objects, self._value_count = encodes_objects, 0
 
     def pack(self, value: PythonValue, level: int) -> PythonValue:
         kind = type(value)
@@ -120,6 +125,8 @@ class _Packer:
             return _tag_value("tuple", self._pack_items(value, level))
         if kind is set or kind is frozenset:
             return _tag_value(kind.__name__, sort_json_items([self._pack_key(item, level + 1) for item in value]))
+        if not self._encodes_objects and known_type not in _PACKERS:
+            return _tag_value("opaque", f"<{get_qualified_name(kind)}>")
         with activate_tool_frame("(value)"):  # what a tool returned, or is called with, may run code of its own
             try:
                 if known_type in _PACKERS:
@@ -151,9 +158,15 @@ class _Packer:
         return packed
 
 
-def normalize_value(value: PythonValue) -> PythonValue:
-    """Return *value* with what JSON and this module do not know as JSON or as `OpaqueValue`."""
-    return unpack_value(_Packer().pack(value, 0))
+def normalize_value(value: PythonValue, *, encodes_objects: bool = True) -> PythonValue:
+    """
+    Return *value* with what JSON and this module do not know as JSON or as `OpaqueValue`.
+
+    Args:
+        value: Anything.
+        encodes_objects: False: objects of other classes are `OpaqueValue`, also those that have a JSON form.
+    """
+    return unpack_value(_Packer(encodes_objects=encodes_objects).pack(value, 0))
 
 
 def _tag_value(name: str, value: PythonValue) -> dict[str, PythonValue]:
