@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
@@ -86,6 +87,11 @@ class BoundTool(Generic[P, R]):
     def parameters(self) -> dict[str, Any]:
         """JSON Schema of the arguments."""
         return dict(self.tool.parameters)
+
+    @property
+    def blank_schema(self) -> JsonSchema:
+        """`parameters` with null as each default, also as those that are hidden: it says that there are any."""
+        return copy.deepcopy(self._implementation.compiled.blank_schema)
 
     def __repr__(self) -> str:
         return f"<BoundTool {self.name} for {self._principal.agent!r}>"
