@@ -22,6 +22,7 @@ from praval_tools.schema.json_input import MalformedArgumentsError, parse_argume
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.metadata import ToolMetadata
+from praval_tools.tools.tool import Tool
 
 FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
     {
@@ -255,7 +256,15 @@ def _drop_strict_nulls(form: Format, tool: ExportedTool, raw_arguments: object, 
         return raw_arguments
     if not contains_null(arguments) or strict_schema(form, tool.parameters, reason=reason) is None:
         return raw_arguments
-    return drop_default_nulls(tool.parameters, arguments)
+    return drop_default_nulls(_read_blank_schema(tool), arguments)
+
+
+def _read_blank_schema(tool: ExportedTool) -> JsonSchema:
+    """Return the schema of the arguments, which has null as each default also where the tool hides them, if known."""
+    if isinstance(tool, Tool):
+        return tool.implementation.compiled.blank_schema
+    schema: JsonSchema = getattr(tool, "blank_schema", tool.parameters)
+    return schema
 
 
 def result_message(api_format: str | Format, result: ToolResult) -> WireObject:

@@ -25,7 +25,7 @@ def drop_default_nulls(schema: JsonSchema, arguments: Arguments) -> Arguments:
     A null that a property takes and that has no default stays.
 
     Args:
-        schema: The tool's own, as it was before the strict mode.
+        schema: The tool's own, as it was before the strict mode, also with the defaults that it does not show.
         arguments: What the model wrote.
     """
     kept = _NullDropper(schema).drop_nulls(schema, arguments, 0)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from praval_tools.access.records import Principal
 from praval_tools.errors import ToolCallError, ToolUsageError
 from praval_tools.names import format_count, to_wire_name
-from praval_tools.registry.schema_parameters import list_omitted, list_schema_parameters, omit_none
+from praval_tools.registry.function_parameters import build_signature, list_hidden_defaults
+from praval_tools.registry.schema_parameters import omit_none
 from praval_tools.schema.schema_tree import JsonSchema
-from praval_tools.schema.type_hints import NOTHING
 from praval_tools.tools.implementation import ToolImplementation
 from praval_tools.tools.metadata import ToolMetadata
 from praval_tools.tools.tool import AnyTool, Tool
@@ -48,10 +49,12 @@ class BoundTool(Generic[P, R]):
 
     async def acall(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Call the tool from async code."""
-        arguments = self._to_keywords(args, kwargs) if args else kwargs
+        arguments = self._to_keywords(args, kwargs)
         return await self._fast_cache.find_function(self._name, is_async=True)(arguments, None)
 
     def _to_keywords(self, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
+        if not args:
+            return kwargs
         names = _list_positional_names(self._implementation)
         if len(args) > len(names):
             count = format_count(len(names), "argument")
@@ -87,6 +90,11 @@ class BoundTool(Generic[P, R]):
         """JSON Schema of the arguments."""
         return dict(self.tool.parameters)
 
+    @property
+    def blank_schema(self) -> JsonSchema:
+        """`parameters` with null as each default, also as those that are hidden: it says that there are any."""
+        return copy.deepcopy(self._implementation.compiled.blank_schema)
+
     def __repr__(self) -> str:
         return f"<BoundTool {self.name} for {self._principal.agent!r}>"
 
@@ -100,18 +108,20 @@ def make_function(bound: BoundTool[P, R], failure: Callable[[str], object] | Non
         failure: Makes what a failed call raises or returns, as `Toolset.functions` says.
     """
     implementation = bound._implementation
-    signature = _build_signature(implementation, bound.parameters)
-    omitted = frozenset() if implementation.supplied_schema is None else list_omitted(signature)
+    signature = build_signature(implementation)
+    omitted = list_hidden_defaults(implementation, signature)
+    call: Callable[..., object] = bound
+    call_later: Callable[..., Awaitable[object]] = bound.acall
 
     async def call_async(*args: P.args, **kwargs: P.kwargs) -> object:
         try:
-            return await bound.acall(*args, **(omit_none(kwargs, omitted) if omitted else kwargs))
+            return await call_later(**omit_none(bound._to_keywords(args, kwargs), omitted))
         except ToolCallError as error:
             return _convert_failure(error, failure)
 
     def call_sync(*args: P.args, **kwargs: P.kwargs) -> object:
         try:
-            return bound(*args, **(omit_none(kwargs, omitted) if omitted else kwargs))
+            return call(**omit_none(bound._to_keywords(args, kwargs), omitted))
         except ToolCallError as error:
             return _convert_failure(error, failure)
 
@@ -155,6 +165,8 @@ class _ToolDescription:
         self.__tool = tool
 
     def __getattr__(self, name: str) -> Any:
+        if name == "signature":  # that of the function has defaults that are hidden
+            return build_signature(self.__tool.implementation)
         if name in _DESCRIBED_ATTRIBUTES:
             return getattr(self.__tool, name)
         raise AttributeError(f"{name!r} is not shown of a bound tool; ask the registry for the tool itself")
@@ -166,21 +178,3 @@ def _list_positional_names(implementation: ToolImplementation) -> list[str]:
         return list((implementation.supplied_schema or {}).get("properties", ()))
     parameters = implementation.signature.parameters
     return [parameter.name for parameter in parameters if parameter.kind == "normal" and not parameter.keyword_only]
-
-
-def _build_signature(implementation: ToolImplementation, schema: JsonSchema) -> inspect.Signature:
-    """Return what a caller may pass, hints resolved, without parameters that are injected."""
-    kinds = inspect.Parameter
-    if implementation.supplied_schema is not None:
-        return inspect.Signature(list_schema_parameters(schema))
-    if not implementation.is_compilable:
-        return inspect.Signature([])
-    signature, shown = implementation.signature, []
-    for parameter in signature.parameters:
-        if parameter.kind == "extra":
-            shown.append(kinds(parameter.name, kinds.VAR_KEYWORD, annotation=parameter.hint))
-        elif parameter.kind == "normal":
-            kind = kinds.KEYWORD_ONLY if parameter.keyword_only else kinds.POSITIONAL_OR_KEYWORD
-            default = kinds.empty if parameter.default is NOTHING else parameter.default
-            shown.append(kinds(parameter.name, kind, default=default, annotation=parameter.hint))
-    return inspect.Signature(shown, return_annotation=signature.returns)

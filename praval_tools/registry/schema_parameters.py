@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inspect import Parameter, Signature
+from inspect import Parameter
 from keyword import iskeyword
 from typing import Final, Literal, Optional
 
@@ -25,11 +25,6 @@ def list_schema_parameters(schema: JsonSchema) -> list[Parameter]:
             hint = Optional[hint]  # noqa: UP045  # made of data
         parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hint))
     return parameters
-
-
-def list_omitted(signature: Signature) -> frozenset[str]:
-    """Return the parameters whose None is not passed on: the tool has no None there, or not as its default."""
-    return frozenset(name for name, parameter in signature.parameters.items() if parameter.default is None)
 
 
 def omit_none(arguments: dict[str, Hint], omitted: frozenset[str]) -> dict[str, Hint]:

@@ -74,7 +74,7 @@ def _build_object_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
             schema.setdefault("description", descriptions[item.key])
         if item.required:
             required.append(item.key)
-        elif item.is_argument and item.default is not NOTHING:
+        elif item.is_argument and not is_typed_dict(hint):
             builder.add_default(item.hint, item.default, schema)
     schema_of_class: JsonSchema = {"type": "object", "properties": properties}
     if text := extract_description(doc).partition("\n\n")[0].replace("\n", " "):
@@ -243,15 +243,18 @@ def _find_schema_problem(kind: Hint) -> str | None:
 def _build_model_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
     def build() -> JsonSchema:
         schema = close_object_schemas(
-            describe_result(hint) if builder.describes_results else describe_model(hint)
+            describe_result(hint)
+            if builder.describes_results
+            else describe_model(hint, hides_values=builder.hides_values)
         )
         definitions: dict[str, JsonSchema] = schema.pop("$defs", {})
         references: dict[str, str] = {}
         for name in definitions:  # the names first, because the schemas refer to each other
             references[f"#/$defs/{name}"] = builder.build_reference((hint, name), name, dict)["$ref"]
         for name, definition in definitions.items():
-            builder.replace_definition((hint, name), _clean_model_schema(definition, references))
-        cleaned: JsonSchema = _clean_model_schema(schema, references)
+            cleaned_definition = _clean_model_schema(definition, references, builder.hides_values)
+            builder.replace_definition((hint, name), cleaned_definition)
+        cleaned: JsonSchema = _clean_model_schema(schema, references, builder.hides_values)
         return cleaned
 
     return builder.build_reference(hint, get_class_name(hint), build)
@@ -262,18 +265,18 @@ _VALUE_KEYWORDS: Final = frozenset({
 })  # fmt: skip
 
 
-def _clean_model_schema(node: Any, references: Mapping[str, str]) -> Any:
+def _clean_model_schema(node: Any, references: Mapping[str, str], hides_values: bool) -> Any:
     """Return *node* without titles, and without values that are no JSON, its references renamed."""
     if not isinstance(node, dict):
         return node
-    cleaned = map_subschemas(node, lambda inner: _clean_model_schema(inner, references))
+    cleaned = map_subschemas(node, lambda inner: _clean_model_schema(inner, references, hides_values))
     cleaned.pop("title", None)
     for keyword in _VALUE_KEYWORDS & cleaned.keys():
         try:
             to_canonical_json(cleaned[keyword])
         except ValueError:  # infinity and NaN are no JSON
             del cleaned[keyword]
-    if cleaned.get("writeOnly") is True:
+    if hides_values and cleaned.get("writeOnly") is True:
         cleaned.pop("default", None)
     if "$ref" in cleaned:
         cleaned["$ref"] = references.get(cleaned["$ref"], cleaned["$ref"])

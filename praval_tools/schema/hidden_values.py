@@ -6,7 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from enum import IntEnum
 from typing import Final
 
-from praval_tools.schema.schema_tree import JsonSchema, SchemaPart, iter_schemas, map_subschemas
+from praval_tools.schema.schema_tree import (
+    JsonSchema,
+    SchemaPart,
+    SchemaPath,
+    iter_located_schemas,
+    iter_schemas,
+    map_subschemas,
+)
 from praval_tools.schema.secret_marks import has_secret_schema, marks_secret
 from praval_tools.schema.secret_names import DEFAULT_SECRET_NAMES, SecretNames, is_amount
 
@@ -35,6 +42,29 @@ def hide_values_of_secrets(schema: JsonSchema) -> JsonSchema:
     hidden = _ValueHider(schema, parts).hide(schema) if has_values else schema
     assert isinstance(hidden, dict)
     return hidden
+
+
+def list_places_of_values(schema: JsonSchema) -> set[SchemaPath]:
+    """Return where *schema* has defaults and examples other than null."""
+    return {
+        (*path, keyword)
+        for path, part in iter_located_schemas(schema)
+        for keyword in _VALUE_KEYWORDS
+        if part.get(keyword) is not None
+    }
+
+
+def blank_values(schema: SchemaPart) -> SchemaPart:
+    """Return *schema* with null in place of each default and example: it says that there is one, not what it is."""
+    if isinstance(schema, bool):
+        return schema
+    copied = map_subschemas(schema, blank_values)
+    return {keyword: None if keyword in _VALUE_KEYWORDS else value for keyword, value in copied.items()}
+
+
+def holds_named_secret(name: str, value: object) -> bool:
+    """Tell whether a JSON value is a secret by its *name*, or by that of anything in it."""
+    return (_is_secret_name(name) and _tells_secret(name, value)) or _holds_secret(value)
 
 
 class _ValueHider:

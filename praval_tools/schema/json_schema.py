@@ -33,14 +33,17 @@ class JsonSchemaBuilder:
         describes_results: Of pydantic models, describe what they write instead of what they take.
         describes_made_fields: Describe fields that a constructor does not take, too; one whose type has no schema gets
             one that takes anything.
+        hides_values: Leave out defaults and examples of secrets. False: everything that has a default in the code has
+            one in the schema, null where it has no JSON form there, or is made by code.
     """
 
     def __init__(
         self, encoder: Encoder, decoder: DecodeHooks, *,
-        describes_results: bool = False, describes_made_fields: bool = False,
+        describes_results: bool = False, describes_made_fields: bool = False, hides_values: bool = True,
     ) -> None:  # fmt: skip
         self._encoder, self._decoder = encoder, decoder
         self.describes_results, self.describes_made_fields = describes_results, describes_made_fields
+        self.hides_values = hides_values
         self._names_by_key: dict[Any, str] = {}
         self._definitions: dict[str, JsonSchema] = {}
         self._use_counts: dict[str, int] = {}
@@ -85,7 +88,11 @@ class JsonSchemaBuilder:
 
     def add_default(self, hint: Hint, value: object, into: JsonSchema) -> None:
         """Put *value* into the schema as its default, if it has a JSON form there and is not secret."""
-        if value is NOTHING or (value is not None and contains_secret_mark(hint)) or has_marked_values(value):
+        if not self.hides_values:
+            into["default"] = None
+        elif (value is not None and contains_secret_mark(hint)) or has_marked_values(value):
+            return
+        if value is NOTHING:
             return
         try:
             encoded = self._encoder.get_hook(hint)(value)
@@ -107,7 +114,7 @@ class JsonSchemaBuilder:
         }
         whole = {**inlined, "$defs": dict(sorted(defs.items()))} if defs else inlined
         finished: JsonSchema = replace_surrogates_in_json(whole)  # of descriptions: other text is refused as a type
-        return hide_values_of_secrets(finished)
+        return hide_values_of_secrets(finished) if self.hides_values else finished
 
     def _inline_single_uses(self, node: object, shared_names: set[str]) -> Any:
         if not isinstance(node, dict):

@@ -10,15 +10,21 @@ from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.type_hints import Hint
 
 
-def describe_model(hint: Hint, mode: str = "validation") -> JsonSchema:
+def describe_model(hint: Hint, mode: str = "validation", *, hides_values: bool = True) -> JsonSchema:
     """
     Return the schema of a model as pydantic makes it, without defaults in which a class marks anything as secret.
 
     A class that makes its schema in its own way, and takes no generator for it, is taken at its word.
+
+    Args:
+        hint: The model.
+        mode: Of pydantic: `validation` describes what the model takes, `serialization` what it writes.
+        hides_values: False: with all defaults; null stands for those that have no JSON form, or that a factory makes.
     """
     parameters = inspect.signature(hint.model_json_schema).parameters
     generator = parameters.get("schema_generator")
-    options = {"mode": mode, "schema_generator": _make_schema_generator(generator and generator.default)}
+    own_generator = _make_schema_generator(generator and generator.default, hides_values)
+    options = {"mode": mode, "schema_generator": own_generator}
     if not any(item.kind is item.VAR_KEYWORD for item in parameters.values()):
         options = {name: value for name, value in options.items() if name in parameters}
     try:
@@ -30,18 +36,21 @@ def describe_model(hint: Hint, mode: str = "validation") -> JsonSchema:
 
 
 @lru_cache(maxsize=64)
-def _make_schema_generator(base: Hint) -> Hint:
+def _make_schema_generator(base: Hint, hides_values: bool) -> Hint:
     """Return the generator of schemas *base*, or pydantic's own if that is none, so that it leaves defaults out."""
     from pydantic.json_schema import GenerateJsonSchema
 
     is_generator = isinstance(base, type) and issubclass(base, GenerateJsonSchema)
+    parent: Hint = base if is_generator else GenerateJsonSchema
 
-    class SchemaWithoutSecrets(base if is_generator else GenerateJsonSchema):  # type: ignore[misc]
+    class SchemaWithoutSecrets(parent):  # type: ignore[misc]
+        ignored_warning_kinds = parent.ignored_warning_kinds | (set() if hides_values else {"non-serializable-default"})
+
         def default_schema(self, schema: Hint) -> JsonSchema:
-            if has_marked_values(schema.get("default")):
+            if hides_values and has_marked_values(schema.get("default")):
                 schema = {key: value for key, value in schema.items() if key != "default"}
             described: JsonSchema = super().default_schema(schema)
-            return described
+            return described if hides_values else {"default": None, **described}
 
     return SchemaWithoutSecrets
 

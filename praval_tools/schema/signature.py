@@ -18,8 +18,10 @@ from typing import Any, Final, Literal
 import msgspec
 
 from praval_tools.names import get_class_name
+from praval_tools.schema.hidden_values import holds_named_secret
 from praval_tools.schema.marked_values import has_marked_values
 from praval_tools.schema.secret_marks import contains_secret_mark
+from praval_tools.schema.type_handler import Unencodable
 from praval_tools.schema.type_hints import (
     NOTHING,
     Hint,
@@ -34,6 +36,7 @@ from praval_tools.schema.type_hints import (
     unwrap_return_hint,
 )
 from praval_tools.schema.type_lookup import PLAIN_HINTS, find_hint_problems, is_known_supported
+from praval_tools.schema.value_reader import ValueReader
 
 ParameterKind = Literal["normal", "extra", "context"]
 
@@ -106,9 +109,14 @@ class Signature(msgspec.Struct, frozen=True, gc=False):
 
 
 def _hides_default(parameter: Parameter) -> bool:
-    """Tell whether there is no default to be shown."""
+    """Tell whether there is no default to be shown: it may be a secret by a mark or a name, or cannot be read."""
     default = parameter.default
-    return default is NOTHING or contains_secret_mark(parameter.hint) or has_marked_values(default)
+    if default is NOTHING or contains_secret_mark(parameter.hint) or has_marked_values(default):
+        return True
+    try:
+        return holds_named_secret(parameter.name, ValueReader().read(default))
+    except Unencodable:
+        return True
 
 
 class _SignatureReader(msgspec.Struct):

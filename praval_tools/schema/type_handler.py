@@ -18,7 +18,6 @@ EncodeHook = Callable[[Any], Any]
 """Python value → JSON value."""
 
 
-
 class Mismatch(Exception):
     """
     A JSON value does not fit a hint.
@@ -69,6 +68,9 @@ class SchemaBuilder(Protocol):
     describes_made_fields: bool
     """Describe fields that a constructor does not take, too."""
 
+    hides_values: bool
+    """Leave out defaults and examples of secrets."""
+
     def build(self, hint: Hint) -> JsonSchema:
         """Return the schema of *hint*."""
 
@@ -79,7 +81,7 @@ class SchemaBuilder(Protocol):
         """Replace the schema that was made for *hint*, for schemas that refer to each other."""
 
     def add_default(self, hint: Hint, value: object, into: JsonSchema) -> None:
-        """Put *value* into the schema as its default, if it has a JSON form there."""
+        """Put *value*, which is `NOTHING` where code makes it, into the schema, if it has a JSON form there."""
 
 
 class DecodeHookFactory(Protocol):

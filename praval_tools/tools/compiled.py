@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from types import FunctionType, MethodType
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -16,6 +16,7 @@ from praval_tools.schema.decode_hooks import DecodeHooks, with_depth_check, with
 from praval_tools.schema.docstrings import extract_parameter_descriptions
 from praval_tools.schema.encode import Encoder, to_json_bytes
 from praval_tools.schema.function_defaults import list_defaults
+from praval_tools.schema.hidden_values import blank_values, list_places_of_values
 from praval_tools.schema.json_schema import JsonSchemaBuilder, build_parameters_schema
 from praval_tools.schema.json_values import to_canonical_json, to_step
 from praval_tools.schema.schema_tree import JsonSchema
@@ -41,6 +42,7 @@ ValueHook: TypeAlias = Callable[[object], object]
 Arguments: TypeAlias = dict[str, Any]
 """The arguments of a call by name."""
 
+_LENGTH_OF_PARAMETER_PATH: Final = len(("properties", "name", "default"))
 _ENCODE_JSON: Final = msgspec.json.Encoder().encode
 
 T = TypeVar("T")
@@ -88,8 +90,27 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
     @compiled_property
     def parameters_schema(self) -> JsonSchema:
         """The JSON Schema of the arguments; not to be changed."""
-        builder = JsonSchemaBuilder(self._encoder, self._decoder)
+        return self._build_parameters_schema(True)
+
+    def _build_parameters_schema(self, hides_values: bool) -> JsonSchema:
+        builder = JsonSchemaBuilder(self._encoder, self._decoder, hides_values=hides_values)
         return build_parameters_schema(builder, self.signature, extract_parameter_descriptions(self.doc))
+
+    @compiled_property
+    def _unhidden_schema(self) -> JsonSchema:
+        """The schema of the arguments with the defaults and examples of secrets; shown to nobody."""
+        return self._build_parameters_schema(False)
+
+    @first_use_property
+    def blank_schema(self) -> JsonSchema:
+        """The schema of the arguments with null as each default, also as those that are hidden, or made by code."""
+        return cast("JsonSchema", blank_values(self._unhidden_schema))
+
+    @first_use_property
+    def has_hidden_fields(self) -> bool:
+        """Whether a class in a hint has defaults or examples that the schema does not show."""
+        hidden = list_places_of_values(self._unhidden_schema) - list_places_of_values(self.parameters_schema)
+        return any(path[:1] != ("properties",) or len(path) > _LENGTH_OF_PARAMETER_PATH for path in hidden)
 
     @first_use_property
     def validator(self) -> Validator:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, cast
 
 from praval_tools.schema.codegen import FastPathBody, list_reserved_names
 from praval_tools.schema.encode import Encoder, to_json_bytes
 from praval_tools.schema.function_defaults import find_passable_defaults
-from praval_tools.schema.hidden_values import hide_values_of_secrets
+from praval_tools.schema.hidden_values import blank_values, hide_values_of_secrets
 from praval_tools.schema.json_input import copy_json, normalize_json
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.secret_marks import hide_secret_values
@@ -38,7 +38,7 @@ class SuppliedSchema:
         result_schema: JsonSchema | None = None, marked_names: frozenset[str] = frozenset(),
     ) -> None:  # fmt: skip
         self.parameters_schema = hide_values_of_secrets(hide_secret_values(schema, marked_names))
-        self.result_schema = result_schema
+        self._schema, self.result_schema = schema, result_schema
         self.validator = Validator(schema, lambda: list_reserved_names(get_function()[1]))
         self._offered = schema.get("properties", {}).keys()
         self._get_function, self._reader = get_function, ValueReader()
@@ -51,6 +51,17 @@ class SuppliedSchema:
                 "copy": copy_json, "complete": self.complete_values,
             },
         )  # fmt: skip
+
+    @compiled_property
+    def blank_schema(self) -> JsonSchema:
+        """The schema with null as each default, also as those that are hidden, and as those of the function."""
+        blank = cast("JsonSchema", blank_values(self._schema))
+        properties, defaults = blank.get("properties", {}), self.function_defaults
+        with_defaults = {
+            name: {**part, "default": None} if name in defaults and isinstance(part, dict) else part
+            for name, part in properties.items()
+        }
+        return {**blank, "properties": with_defaults}
 
     def decode_arguments(self, arguments: Mapping[str, object]) -> Arguments:
         """Return the arguments with the defaults of the schema; the function is not imported for it."""

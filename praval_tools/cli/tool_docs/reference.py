@@ -24,6 +24,7 @@ from praval_tools.execution.limits import Limit
 from praval_tools.names import format_count
 from praval_tools.registry.registry import get_runtime
 from praval_tools.report.access_matrix import list_agents
+from praval_tools.schema.secret_marks import contains_secret_mark
 from praval_tools.tools.decision import Decision
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.metadata import ToolMetadata
@@ -179,9 +180,10 @@ def _read_hidden_defaults(tool: AnyTool, redactor: SchemaRedactor) -> JsonObject
     if tool.implementation.supplied_schema is not None:
         return {}
     with activate_tool_frame(tool.name):  # classes in its hints may have code of their own
-        described = tool.implementation.signature.describe_parameters()
-    defaults = {name: part["default"] for name, part in described.items() if part["default"] is not None}
-    redacted = redactor.redact_value({name: value for name, value in defaults.items() if is_plain_json(value)})
+        parameters = [item for item in tool.implementation.signature.parameters if not contains_secret_mark(item.hint)]
+    defaults = {item.name: item.default for item in parameters if item.kind == "normal"}
+    shown = {name: value for name, value in defaults.items() if value is not None and is_plain_json(value)}
+    redacted = redactor.redact_value(shown)
     assert isinstance(redacted, dict)
     return redacted
 
