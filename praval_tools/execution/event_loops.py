@@ -148,22 +148,25 @@ class BackgroundLoop:
             return
         except CancelledError:  # by code of a task that was asked
             pass
-        loop.call_soon_threadsafe(loop.stop)
+        loop.call_soon_threadsafe(super(type(loop), loop).stop)  # type: ignore[misc]
         thread.join(patience)
         if not thread.is_alive():
             loop.close()
 
 
 _LOOP_ACTOR = "(loop)"
-_SHARED_SETTINGS = ("set_task_factory", "set_exception_handler", "set_default_executor", "set_debug")
-"""The methods by which code that runs in a loop changes something for all others there."""
+_SHARED_SETTINGS = (
+    "set_task_factory", "set_exception_handler", "set_default_executor", "set_debug",
+    "stop", "shutdown_default_executor", "shutdown_asyncgens",
+)  # fmt: skip
+"""The methods by which code that runs in a loop changes or ends something for all others there."""
 
 
 def _protect_settings(
     loop: asyncio.AbstractEventLoop, tasks: WeakSet[asyncio.Task[object]]
 ) -> asyncio.AbstractEventLoop:
     """
-    Have *loop*, which all async tools of a registry share, refuse settings that would count for the others.
+    Have *loop*, which all async tools of a registry share, refuse what would count for the others.
 
     It makes its tasks itself, whatever task factory it is given, and adds them to *tasks*.
     """
@@ -201,13 +204,15 @@ async def _cancel_tasks(made: WeakSet[asyncio.Task[object]]) -> None:
         with suppress(BaseException):
             asyncio.Task.cancel(task)  # its own class may do nothing instead
     await asyncio.gather(*(asyncio.wait((task,)) for task in tasks.values()), return_exceptions=True)
-    await asyncio.get_running_loop().shutdown_asyncgens()
+    loop = asyncio.get_running_loop()
+    await super(type(loop), loop).shutdown_asyncgens()  # type: ignore[misc]
 
 
 def _refuse_setting(*_: object, **__: object) -> None:
     raise ToolUsageError(
-        "Async tools that are called from sync code share one event loop, so none may change its task factory, "
-        "exception handler, executor or debug mode. Await acall (or aexecute) in a loop of your own.",
+        "Async tools that are called from sync code share one event loop, so none may stop it, shut down its executor "
+        "or async generators, or change its task factory, exception handler, executor or debug mode. "
+        "Await acall (or aexecute) in a loop of your own.",
         "shared-loop",
     )
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
 from praval_tools.access.records import Principal
 from praval_tools.access.state import AccessState
 from praval_tools.errors import ToolArgumentsError, ToolDefinitionError, ToolUsageError
-from praval_tools.execution.approvals import write_exactly
+from praval_tools.execution.approvals import list_entries_of_tool, write_exactly
 from praval_tools.execution.context import FrameScope, activate_caller
 from praval_tools.execution.edited_arguments import find_edit_problem
 from praval_tools.execution.pipeline import bind_arguments
@@ -23,12 +24,16 @@ from praval_tools.names import OPERATOR, get_name, shorten_repr
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.registry.toolset import Toolset, get_executor
+from praval_tools.runs.model_log import find_current_run
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.compiled import Arguments
 from praval_tools.tools.decision import Allow, ApprovalAnswer, ApprovalRequest, Decision, Deny
 from praval_tools.tools.frames import get_current_actor
 from praval_tools.tools.implementation import BoundArguments
 from praval_tools.tools.tool import AnyTool
+
+WasShown: TypeAlias = Callable[[str], bool]
+"""Tells of a request's id whether the conversation that is resumed has waited for that request."""
 
 
 def find_toolset(registry: ToolRegistry, given: Agent | str | None, running: str | None, framework: str) -> Toolset:
@@ -147,7 +152,7 @@ def _read_call(toolset: Toolset, call: ToolCall) -> _ReadArguments | None:
 
 async def execute_approved(
     registry: ToolRegistry, toolset: Toolset, call: ToolCall, framework: str, *,
-    edited: dict[str, object] | None = None, deps: object = None,
+    edited: dict[str, object] | None = None, deps: object = None, was_shown: WasShown | None = None,
 ) -> ToolResult:  # fmt: skip
     """
     Run a call that a person has approved in a framework, if that very call waits for it; once.
@@ -164,14 +169,18 @@ async def execute_approved(
         framework: What the framework is called.
         edited: The arguments with which the person had it run, where they are others.
         deps: For tools that declare `ToolContext[Deps]`.
+        was_shown: For frameworks in which calls of several conversations may have one id: only a request of which it
+            is true counts. None: the id of the call says which conversation it is of.
     """
-    waiting = list_waiting(registry)
-    if (request := find_unneeded_request(registry, toolset, call)) is not None:
+    waiting = {request for request in list_waiting(registry) if was_shown is None or was_shown(request)}
+    if (request := find_unneeded_request(registry, toolset, call, was_shown)) is not None:
         end_request(registry, request, is_repeated=edited is None)
         if edited is not None:
             call = replace(call, arguments=edited)
             if (refused := refuse_changed_edit(toolset, call)) is not None:
                 return refused
+    elif was_shown is not None and not _has_shown_request(toolset, call, was_shown):
+        call = replace(call, tool_call_id=make_call_id(toolset, str(call.tool_call_id)))  # no other call's request
     result = await toolset.aexecute(call, deps=deps)
     answer = Allow(edited, by=framework, reason=f"a person approved it in {framework}")
     while result.outcome is Outcome.APPROVAL_REQUIRED and answer_request(registry, result, waiting, answer):
@@ -180,7 +189,27 @@ async def execute_approved(
     return result
 
 
-def find_unneeded_request(registry: ToolRegistry, toolset: Toolset, call: ToolCall) -> ApprovalRequest | None:
+def _has_shown_request(toolset: Toolset, call: ToolCall, was_shown: WasShown) -> bool:
+    """
+    Tell whether the request of a call was shown in its conversation, and nobody has used its answer.
+
+    In a journaled run, calls with one id are one call, which is asked about or replayed.
+    """
+    runtime, principal = get_executor(toolset).runtime, toolset.principal
+    if find_current_run(runtime.recorder) is not None:
+        return True
+    read = _read_call(toolset, call)
+    if read is None:
+        return False
+    approvals, call = runtime.approvals, replace(call, agent=principal.agent, on_behalf_of=principal.chain)
+    digest = approvals.build_request(call, principal, read.tool, read.shown, "").digest
+    entries = list_entries_of_tool(approvals, read.tool.name, principal)
+    return any(entry.request.digest == digest and was_shown(entry.request.id) for entry in entries)
+
+
+def find_unneeded_request(
+    registry: ToolRegistry, toolset: Toolset, call: ToolCall, was_shown: WasShown | None = None
+) -> ApprovalRequest | None:
     """
     Return the request that waits for a call of which the registry asks nobody in the framework any more.
 
@@ -190,6 +219,7 @@ def find_unneeded_request(registry: ToolRegistry, toolset: Toolset, call: ToolCa
     caller = call.tool_call_id, toolset.principal.agent, toolset.principal.chain
     pending = registry.approvals.pending()
     requests = [request for request in pending if (request.tool_call_id, request.agent, request.chain) == caller]
+    requests = [request for request in requests if was_shown is None or was_shown(request.id)]
     if not requests or asks_for_approval(toolset, call.name, call.arguments) or get_current_actor() != OPERATOR:
         return None
     read = _read_call(toolset, call)

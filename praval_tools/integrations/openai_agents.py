@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -14,7 +15,7 @@ from praval_tools.errors import MissingExtraError
 
 try:
     from agents import Agent as SdkAgent
-    from agents import AgentBase, FunctionTool, RunContextWrapper, TContext, Tool, Usage
+    from agents import AgentBase, FunctionTool, RunContextWrapper, TContext, Tool, ToolApprovalItem, Usage
     from agents.tool import ToolOutputFileContent, ToolOutputImage, ToolOutputText
     from agents.tool_context import ToolContext
 except ModuleNotFoundError as error:
@@ -40,6 +41,8 @@ from praval_tools.tools.content import Content
 __all__ = ["RegistryAgent", "tools_for"]
 
 _FRAMEWORK: Final = "the OpenAI Agents SDK"
+_NOBODY: Final = SdkAgent[object]("praval-tools")
+"""The agent of a decision that is about no agent's call."""
 
 
 @dataclass
@@ -136,16 +139,20 @@ class _Calls:
             return False
         result = await toolset.aexecute(call, deps=context.context)
         if result.outcome is Outcome.APPROVAL_REQUIRED:
+            _keep_request(context, str(result.approval_id))
             return True
         self._made.append((call, context.usage, result))  # it was answered or recorded before, or is refused
         return False
 
     async def _invoke(self, context: ToolContext[object], name: str, arguments: str) -> object:
         toolset, call_id = self.find_toolset(context.agent), context.tool_call_id
-        call = ToolCall(call_id, name, arguments)  # what is resumed has nothing else to find its request by
+        call = ToolCall(call_id, name, arguments)  # the id that its request has
         result = self._take_result(call, context.usage)
         if result is None and context.is_tool_approved(name, call_id):
-            result = await execute_approved(self._registry, toolset, call, _FRAMEWORK, deps=context.context)
+            was_shown = partial(_has_request, context)
+            result = await execute_approved(
+                self._registry, toolset, call, _FRAMEWORK, deps=context.context, was_shown=was_shown
+            )
         elif result is None:
             if not asks_for_approval(toolset, name):
                 call = ToolCall(make_call_id(toolset, call_id), name, arguments)
@@ -174,6 +181,26 @@ def _read_arguments(text: str) -> object:
         return None
 
 
+def _keep_request(context: RunContextWrapper[object], request_id: str) -> None:
+    """
+    Keep with a run, and with its stored states, that it waits for a request.
+
+    Other runs may make equal calls with equal ids. Of what a tool can change, the SDK stores decisions about calls and
+    nothing else: the request is kept as the rejection of a tool with a name that no tool can have.
+    """
+    item = ToolApprovalItem(_NOBODY, {"type": "praval_tools_request"}, _name_request(request_id))
+    context.reject_tool(item, always_reject=True)
+
+
+def _has_request(context: RunContextWrapper[object], request_id: str) -> bool:
+    """Tell whether a run has waited for a request."""
+    return context.is_tool_approved(_name_request(request_id), "") is False
+
+
+def _name_request(request_id: str) -> str:
+    return f"praval-tools: request {request_id}"
+
+
 class _FixedTools(_Calls):
     """Makes the calls of one agent from a list that stays, and decides at each step which of its tools are offered."""
 
@@ -195,9 +222,7 @@ class _FixedTools(_Calls):
         tool.is_enabled = is_enabled
         return tool
 
-    def _list_schemas(
-        self, context: RunContextWrapper[object], running: AgentBase[object]
-    ) -> Mapping[str, WireObject]:
+    def _list_schemas(self, context: RunContextWrapper[object], running: AgentBase[object]) -> Mapping[str, WireObject]:
         """
         Return what the agent may call, by name, as it was when the step began.
 

@@ -32,6 +32,9 @@ SETTINGS: dict[str, Callable[[asyncio.AbstractEventLoop, Callable[..., Any]], ob
     "exception handler": lambda loop, code: loop.set_exception_handler(code),
     "executor": lambda loop, code: loop.set_default_executor(ThreadPoolExecutor(1)),
     "debug": lambda loop, code: loop.set_debug(True),
+    "stop": lambda loop, code: loop.stop(),
+    "shutdown of the executor": lambda loop, code: loop.shutdown_default_executor(),
+    "shutdown of async generators": lambda loop, code: loop.shutdown_asyncgens(),
 }
 
 ERRORS = [RuntimeError, asyncio.CancelledError, SystemExit, KeyboardInterrupt]
@@ -53,7 +56,7 @@ def registry() -> ToolRegistry:
 class TestSharedLoop:
     @pytest.mark.parametrize("setting", SETTINGS)
     def test_takes_no_settings_of_a_tool(self, setting: str, registry: ToolRegistry) -> None:
-        """A setting that counts for all is refused, and later calls of others go on as before."""
+        """What counts for all, such as a setting or its end, is refused, and later calls of others go on as before."""
         actors = Actors()
 
         def code(loop: asyncio.AbstractEventLoop, coroutine: Any = None, **options: Any) -> Any:

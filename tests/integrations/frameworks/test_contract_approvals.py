@@ -275,6 +275,41 @@ class TestSavedStates:
 
         assert [("bob", 10)] == paid
 
+    @pytest.mark.parametrize("state", ["as it was", "altered"])
+    @pytest.mark.parametrize("other", ["waits", "is rejected", "is allowed in the registry"])
+    def test_use_no_request_of_another_conversation(
+        self, framework: Framework, registry: ToolRegistry, paid: list[tuple[str, int]], other: str, state: str
+    ) -> None:
+        """Broken promise: a used approval let an equal call of another conversation pass, which had its id."""
+
+        def pause(amount: int) -> tuple[object, Outcome]:
+            call = ModelCall("pay", {"to": "bob", "amount": amount})
+            agent = framework.make_agent(framework.make_adapter(registry), "clerk", script([call], *["Done."] * 4))
+            return agent, asyncio.run(framework.run(agent))
+
+        def resume(agent: object, waiting: Outcome, *, answer: bool) -> None:
+            asyncio.run(framework.resume(agent, waiting, {"call_0": answer}))
+
+        agent, saved = pause(10)
+        if state == "as it was":
+            resume(agent, saved, answer=True)
+        else:
+            saved = framework.alter_arguments(saved, "call_0", {"to": "bob", "amount": 9_999})
+        asked_before = {request.id for request in registry.approvals.pending()}
+        other_agent, other_saved = pause(10 if state == "as it was" else 9_999)
+        if other == "is rejected":
+            resume(other_agent, other_saved, answer=False)
+        elif other == "is allowed in the registry":
+            (request,) = [asked for asked in registry.approvals.pending() if asked.id not in asked_before]
+            registry.approvals.answer(request.id, Allow(by="eve"))
+        before = list(paid)
+        resume(agent, saved, answer=True)
+
+        assert before == paid
+        if other != "is rejected":
+            resume(other_agent, other_saved, answer=True)
+            assert [*before, ("bob", 10 if state == "as it was" else 9_999)] == paid
+
     def test_that_is_refused_lets_the_model_ask_anew(
         self, framework: Framework, registry: ToolRegistry, paid: list[tuple[str, int]], pause: Pause
     ) -> None:

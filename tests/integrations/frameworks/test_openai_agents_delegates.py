@@ -12,7 +12,7 @@ from framework_contract import ModelCall, script
 pytest.importorskip("agents")
 
 from agents import Agent as SdkAgent
-from agents import Runner
+from agents import Runner, RunState
 from framework_openai_agents import RUN_CONFIG, make_model
 
 from praval_tools import Agent, Ask, ToolContext, ToolRegistry
@@ -86,3 +86,30 @@ def test_a_call_id_that_is_repeated_answers_no_other_call(kind: str) -> None:
 
     asyncio.run(main())
     assert [1, 200, 5, 500] == paid
+
+
+def test_a_stored_state_of_an_agent_that_is_a_tool_runs_its_call_once() -> None:
+    """The state of the outer run keeps for which request the inner one waits."""
+    registry, paid = ToolRegistry(journal="memory"), list[int]()
+
+    @registry.tool("pay", owned_by="helper", requires_approval=True)
+    def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return "paid"
+
+    call, ends = ModelCall("pay", {"amount": 7}), ["Done."] * 4
+    helper = RegistryAgent(name="helper", model=make_model(script([call], *ends)), registry=registry)
+    asking = make_model(script([ModelCall("ask", {"input": "Go."}, "a")], *ends))
+    helping = helper.as_tool("ask", "Ask the helper.", run_config=RUN_CONFIG)
+    clerk = RegistryAgent(name="clerk", model=asking, tools=[helping], registry=registry)
+
+    async def main() -> None:
+        stored = (await Runner.run(clerk, "Go.", run_config=RUN_CONFIG)).to_state().to_string()
+        for _ in range(2):
+            state: RunState[Any, Any] = await RunState.from_string(clerk, stored)
+            state.approve(state.get_interruptions()[0])
+            await Runner.run(clerk, state, run_config=RUN_CONFIG)
+
+    asyncio.run(main())
+    assert [7] == paid
