@@ -6,10 +6,11 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from contextvars import Context, copy_context
 from functools import lru_cache
 from time import monotonic
 from types import coroutine
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary, WeakSet, ref
 
 import msgspec
@@ -113,7 +114,7 @@ class BackgroundLoop:
                     target=_run_until_stopped, args=(self._loop,), name="praval-tools-loop", daemon=True
                 )
                 self._thread.start()
-            return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+            return asyncio.run_coroutine_threadsafe(coroutine, cast("Any", _LoopForCaller(self._loop)))
 
     def call_soon(self, callback: Callable[[], object]) -> None:
         """Have *callback* called there soon, if the loop runs."""
@@ -154,6 +155,17 @@ class BackgroundLoop:
             loop.close()
 
 
+class _LoopForCaller:
+    """What `run_coroutine_threadsafe` needs of *loop*; the work begins in the context of who makes this."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop, self._context = loop, copy_context()
+        self.create_task = loop.create_task
+
+    def call_soon_threadsafe(self, callback: Callable[[], object]) -> object:
+        return self._loop.call_soon_threadsafe(callback, context=self._context)
+
+
 _LOOP_ACTOR = "(loop)"
 _SHARED_SETTINGS = (
     "set_task_factory", "set_exception_handler", "set_default_executor", "set_debug",
@@ -168,7 +180,8 @@ def _protect_settings(
     """
     Have *loop*, which all async tools of a registry share, refuse what would count for the others.
 
-    It makes its tasks itself, whatever task factory it is given, and adds them to *tasks*.
+    It makes its tasks itself, whatever task factory it is given, and adds them to *tasks*. What asyncio has it do from
+    other threads, where nobody's work runs, such as the end of a subprocess or of a collected generator, has no rights.
     """
     import asyncio
 
@@ -181,9 +194,21 @@ def _protect_settings(
         tasks.add(task)
         return task
 
-    kind = type(loop)
+    kind: Any = type(loop)
+    without_rights = Context()
+    without_rights.run(activate_tool_frame(_LOOP_ACTOR).__enter__)
+
+    def call_soon_threadsafe(
+        loop: asyncio.AbstractEventLoop, callback: Callable[..., object], *args: object, context: Context | None = None
+    ) -> asyncio.Handle:
+        if context is None and current_frame.get() is None:
+            context = without_rights
+        handle: asyncio.Handle = kind.call_soon_threadsafe(loop, callback, *args, context=context)
+        return handle
+
     refusals = dict.fromkeys(_SHARED_SETTINGS, _refuse_setting)
-    loop.__class__ = type(kind.__name__, (kind,), {"__slots__": (), "create_task": create_task, **refusals})
+    own = {"create_task": create_task, "call_soon_threadsafe": call_soon_threadsafe}
+    loop.__class__ = type(kind.__name__, (kind,), {"__slots__": (), **own, **refusals})
     return loop
 
 

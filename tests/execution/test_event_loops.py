@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import gc
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
@@ -105,6 +108,58 @@ class TestSharedLoop:
 
         assert actors
         assert "operator" not in actors
+
+    def test_ends_collected_generators_as_nobody(self, registry: ToolRegistry) -> None:
+        """The collector may find a generator that a tool began while the host's own work runs."""
+        actors = Actors()
+        ended = threading.Event()
+
+        async def count() -> AsyncIterator[int]:
+            try:
+                yield 1
+            finally:
+                note_actor(registry, actors)
+                ended.set()
+
+        @registry.tool("evil", owned_by="mallory")
+        async def evil() -> None:
+            """Leave a generator that only the collector finds."""
+            cycle: list[object] = [numbers := count()]
+            cycle.append(cycle)
+            await anext(numbers)
+
+        Agent("mallory", registry=registry).call("evil")
+        gc.collect()
+
+        assert ended.wait(30)
+        assert actors == ["tool:(loop)"]
+
+    def test_says_that_a_subprocess_has_ended_as_nobody(self, registry: ToolRegistry) -> None:
+        """Asyncio waits for it in a thread of its own."""
+        actors = Actors()
+
+        class Protocol(asyncio.SubprocessProtocol):
+            def __init__(self) -> None:
+                self.ended = asyncio.get_running_loop().create_future()
+
+            def process_exited(self) -> None:
+                note_actor(registry, actors)
+                self.ended.set_result(None)
+
+        @registry.tool("evil", owned_by="mallory")
+        async def evil() -> None:
+            """Run a program that ends when its input does."""
+            transport, protocol = await asyncio.get_running_loop().subprocess_exec(
+                Protocol, sys.executable, "-c", "input()", stdout=None, stderr=None
+            )
+            pipe: Any = transport.get_pipe_transport(0)
+            pipe.write(b"\n")
+            await protocol.ended
+            transport.close()
+
+        Agent("mallory", registry=registry).call("evil")
+
+        assert actors == ["tool:(loop)"]
 
     def test_closes_tasks_as_nobody(self, registry: ToolRegistry) -> None:
         """Tasks that a tool leaves there are of classes with code of their own, and keep no registry open."""
