@@ -39,7 +39,8 @@ from praval_tools.cli.plugin_commands import ensure_plugins_loaded, has_plugins_
 from praval_tools.cli.times import format_time
 from praval_tools.errors import ToolUsageError
 from praval_tools.journal import Journal, RecordedCall, RunInfo
-from praval_tools.journal.replay import FINAL_OUTCOMES, Recording, ReplayEntry
+from praval_tools.journal.replay import Recording
+from praval_tools.journal.replay_entry import FINAL_OUTCOMES, ReplayEntry
 from praval_tools.names import OPERATOR, format_count, suggest_names
 from praval_tools.report.command_line import CommandLine
 from praval_tools.schema.json_values import reject_constant
@@ -218,7 +219,7 @@ def replay_command(ctx: click.Context, run: str, *, dry: bool, as_json: bool) ->
     journal = open_selected_journal(ctx)
     check_run_exists(journal, run)
     entries = Recording(run, "id", journal.store.read(run_id=run)).entries.values()
-    previews = [_preview_call(entry, registry) for entry in entries if entry.status != "new"]
+    previews = [_preview_call(entry, registry) for entry in entries if entry.status != "new" and not entry.is_replaced]
     if as_json:
         print_json({"run_id": run, "calls": msgspec.to_builtins(previews)})
     else:
@@ -238,6 +239,8 @@ def _preview_call(entry: ReplayEntry, registry: ToolRegistry) -> CallPreview:
             why = f"{missing}; its result is recorded"
         elif tool is not None and entry.fingerprint and entry.fingerprint != tool.fingerprint:
             why = "its definition has changed; the recorded result stays"
+    elif entry.is_released:
+        why = "it was stopped before its tool was entered"
     elif entry.status == "rerun":
         why = "it was resolved with --rerun"
     elif entry.status != "doubt":

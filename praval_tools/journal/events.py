@@ -207,10 +207,10 @@ class AgentToolResult(_ResultEventBase):
 @frozen(kw_only=True)
 class CallRerun(_CallEventBase):
     """
-    A call that is in doubt may run again.
+    A call may run again: somebody said so of one in doubt, or it was stopped before its tool was entered.
 
     Args:
-        by: Who allowed it.
+        by: Who allowed it; `praval_tools` for a call that was stopped.
     """
 
     type: ClassVar = EventType.CALL_RERUN

@@ -26,7 +26,8 @@ from praval_tools.journal.events import (
 from praval_tools.journal.recorded_decisions import RecordedDecision
 from praval_tools.journal.redaction.marker_key import load_store_key
 from praval_tools.journal.redaction.redactor import RedactionPlan, Redactor
-from praval_tools.journal.replay import Recording, ReplayEntry
+from praval_tools.journal.replay import Recording
+from praval_tools.journal.replay_entry import ReplayEntry
 from praval_tools.journal.stats import UsageStats
 from praval_tools.journal.storage.open_store import open_store
 from praval_tools.journal.storage.protocol import Item, Record, RecordFilters, RunInfo, Store

@@ -27,7 +27,7 @@ from praval_tools.journal.events import (
 )
 from praval_tools.journal.recorded_decisions import to_recorded_decision
 from praval_tools.journal.redaction.secret_search import NO_SECRETS, SecretMarkers
-from praval_tools.journal.replay import ReplayQuery
+from praval_tools.journal.replay_entry import LIBRARY, ReplayQuery
 from praval_tools.journal.storage.protocol import Record
 from praval_tools.names import get_class_name, shorten_repr
 from praval_tools.runs.call_plans import CallPlan
@@ -399,7 +399,7 @@ def build_refusal_record(builder: CallRecordBuilder, result: ToolResult, attempt
 def build_interruption_record(builder: CallRecordBuilder, run: RunTool, entered: bool, error: BaseException) -> Record:
     """Return the record of a call whose caller was interrupted: in doubt, if the function was *entered*."""
     if not entered:
-        return builder.build_record(CallRerun(**builder.build_common_fields(), by="praval_tools"))
+        return builder.build_record(CallRerun(**builder.build_common_fields(), by=LIBRARY))
     return builder.build_record(AgentToolResult(
         **builder.build_common_fields(), outcome=Outcome.CANCELLED,
         error=f"The call was stopped by {get_class_name(type(error))}.", error_type="cancelled", attempts=run.attempts,

@@ -15,7 +15,7 @@ from praval_tools.execution.effects import RunTool
 from praval_tools.execution.failures import get_error_type_name, read_error_secrets
 from praval_tools.execution.results import build_tool_error_result
 from praval_tools.execution.runtime import Runtime
-from praval_tools.journal.replay import FINAL_OUTCOMES
+from praval_tools.journal.replay_entry import FINAL_OUTCOMES
 from praval_tools.journal.storage.protocol import INTENT, Answer, Item, Status
 from praval_tools.journal.stored_approvals import is_answer_used, use_answer
 from praval_tools.names import describe_error, get_plain_type, has_type
@@ -135,7 +135,8 @@ class CallWriter:
 
     def write_result(self, write_state: CallWriteState, result: ToolResult) -> CallSteps[ToolResult]:
         """Record *result* as the end of a call that started, or else as a refusal, and return the result to be used."""
-        never_started = not write_state.start_written and write_state.deferred_start is None
+        is_released = write_state.entry is not None and write_state.entry.is_released
+        never_started = write_state.deferred_start is None and (is_released or not write_state.start_written)
         if never_started or (write_state.was_started_before and not write_state.may_have_run):
             return (yield from self.write_refusal(write_state, result))
         value, members, result = _encode_result(write_state, result)

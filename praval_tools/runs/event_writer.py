@@ -15,7 +15,7 @@ from praval_tools.errors import JournalError, JournalWarning, get_user_stackleve
 from praval_tools.execution.effects import AppendToJournal, RunTool
 from praval_tools.journal.events import EventType
 from praval_tools.journal.redaction.marker_key import has_marker, is_private, read_key_ids
-from praval_tools.journal.replay import UNFINISHED_STATUSES, ReplayEntry
+from praval_tools.journal.replay_entry import UNFINISHED_STATUSES, ReplayEntry
 from praval_tools.journal.stats import UsageStats, count_call
 from praval_tools.journal.storage.protocol import Answer, Item, Record, Status, Store, Uses
 from praval_tools.journal.stored_approvals import end_request

@@ -14,7 +14,7 @@ from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.digests import compute_redacted_digest
 from praval_tools.journal.redaction.redactor import RedactionPlan, Redactor
 from praval_tools.journal.redaction.secret_search import NO_SECRETS, SecretMarkers
-from praval_tools.journal.replay import NO_PRINCIPAL, ReplayEntry, ReplayQuery
+from praval_tools.journal.replay_entry import NO_PRINCIPAL, ReplayEntry, ReplayQuery
 from praval_tools.names import shorten_repr
 from praval_tools.runs import call_records
 from praval_tools.runs.call_plans import CallPlan

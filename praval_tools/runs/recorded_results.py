@@ -10,7 +10,7 @@ from praval_tools.errors import Problem, ToolArgumentsError, ToolInDoubtError
 from praval_tools.execution.failures import restore_execution_error
 from praval_tools.journal.codec import build_body_decoder
 from praval_tools.journal.events import EventType
-from praval_tools.journal.replay import ReplayEntry, decode_body
+from praval_tools.journal.replay_entry import ReplayEntry, decode_body
 from praval_tools.names import format_count
 from praval_tools.runs.call_records import DecisionFields
 from praval_tools.schema.coercion import Repair

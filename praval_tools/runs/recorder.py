@@ -12,7 +12,7 @@ from praval_tools.execution.call_progress import CallPipeline, CallProgress
 from praval_tools.execution.effects import RequestApproval, RunTool
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.redaction.redactor import Redactor
-from praval_tools.journal.replay import ReplayEntry
+from praval_tools.journal.replay_entry import ReplayEntry
 from praval_tools.journal.stats import UsageStats
 from praval_tools.journal.storage.protocol import INTENT, Store
 from praval_tools.runs.approval_recording import ApprovalRecorder
@@ -97,7 +97,7 @@ class Recorder:
             if status_before == "done":
                 max_size = None if plan.tool is None else self.runtime.get_max_result_size(plan.tool)
                 return build_replayed_result(entry, result_id, plan.tool, max_size)
-            if status_before == "new" and run.is_full:
+            if status_before in ("new", "released") and run.is_full:
                 run.recording.release_match(entry)
                 return build_full_run_result(run.run_id, run.event_count, call)
             progress.call = call = ToolCall(
@@ -177,7 +177,6 @@ class Recorder:
         write_state.builder.add_bound_secrets(run)
         if not (yield from self._call_writer.write_start(write_state, run)):
             return None
-        attempts_before = run.attempts
         write_state.last_execution, run.stored_grants = run, write_state.stored_grants
         if write_state.run is not None:  # where ids are those of entries, which no two calls share
             run.idempotency_key = _build_idempotency_key(write_state.run.run_id, run.call.tool_call_id)
@@ -185,7 +184,7 @@ class Recorder:
             with use_run(write_state.run):
                 result: ToolResult | None = yield run
         except BaseException as error:
-            entered = run.attempts > attempts_before or run.job is not None
+            entered = run.attempts > 0 or run.job is not None
             yield from self._call_writer.write_interruption(write_state, run, error, entered=entered)
             raise
         return result

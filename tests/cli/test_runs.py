@@ -50,6 +50,31 @@ def make_registry():
     return registry
 """
 
+STOPPED = """
+import asyncio
+from praval_tools import ToolRegistry, ToolUsageError
+
+registry = ToolRegistry(journal="work.db")
+
+@registry.tool("pay", owned_by="clerk")
+async def pay(to: str) -> str:
+    "Pay somebody."
+    return to
+
+async def work():
+    clerk = registry.agent("clerk")
+    with registry.run("r"):
+        for to in ("ann", "bob"):
+            try:
+                clerk.call("pay", to=to)
+            except ToolUsageError:
+                pass
+        await clerk.acall("pay", to="ann")
+
+if __name__ == "__main__":
+    asyncio.run(work())
+"""
+
 
 class TestRuns:
     def test_list(self, run: Run, app: App) -> None:
@@ -268,6 +293,15 @@ class TestRuns:
         out = run("runs", "replay", "stops", "--dry", "--app", f"{app(other)}:registry", *JOURNAL)[1]
         assert "its definition has changed; the recorded result stays" in out
         assert "in doubt, and there is no tool 'pay' any more" in out
+
+    def test_dry_replay_of_calls_that_were_stopped(self, run: Run, app: App) -> None:
+        """Of calls that were stopped before their tool was entered, those run again that were not made again."""
+        name = app(STOPPED)
+        subprocess.run([sys.executable, f"{name}.py"], env=ENV, check=True, timeout=60)
+        code, out, err = run("runs", "replay", "r", "--dry", "--json", "--app", f"{name}:registry")
+        assert not err
+        previews = [(preview["word"], preview["why"]) for preview in json.loads(out)["calls"]]
+        assert (0, [("runs again", "it was stopped before its tool was entered"), ("replays", "")]) == (code, previews)
 
     def test_replay_is_the_programs(self, run: Run, app: App) -> None:
         """

@@ -10,7 +10,7 @@ import msgspec
 
 from praval_tools.journal.codec import build_body_decoder
 from praval_tools.journal.events import EventType
-from praval_tools.journal.replay import IN_DOUBT_OUTCOMES
+from praval_tools.journal.replay_entry import IN_DOUBT_OUTCOMES
 from praval_tools.journal.storage.protocol import Record
 from praval_tools.journal.storage.rows import to_microseconds
 from praval_tools.names import OPERATOR
@@ -42,7 +42,7 @@ class _EventFields(msgspec.Struct):
     latency_ms: float | None = None
 
 
-_decode_fields: Final = build_body_decoder(_EventFields)  # at import: see `journal.replay`
+_decode_fields: Final = build_body_decoder(_EventFields)  # at import: see `journal.replay_entry`
 _NO_FIELDS: Final = _EventFields()
 
 
