@@ -76,8 +76,7 @@ class StateStore:
         persistence = self.persistence
         if persistence is not None and not self.closed and persistence.is_outdated(self.state):
             self._load_other_changes_unless_busy(persistence)
-        state = self.get_current_state()
-        return state if persistence is None else persistence.with_stored_counts(state)
+        return with_stored_counts(self, self.get_current_state())
 
     def _load_other_changes_unless_busy(self, persistence: ChangePersistence) -> None:
         """Take over what other processes changed; a reader does not wait for a thread that changes something."""
@@ -439,3 +438,8 @@ def _has_any(change: PendingChange, kinds: type | tuple[type, ...]) -> bool:
 def _find_calling_module() -> str:
     """Return the name of the module outside this package that makes the change."""
     return str(find_user_frame()[0].f_globals.get("__name__", ""))
+
+
+def with_stored_counts(store: StateStore, state: AccessState) -> AccessState:
+    """Return *state* of *store*, with what other processes had left of its grants a moment ago."""
+    return state if store.persistence is None else store.persistence.with_stored_counts(state)

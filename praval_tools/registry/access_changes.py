@@ -15,7 +15,7 @@ from praval_tools.access.permissions import Grant, GrantTerms, SwitchTarget
 from praval_tools.access.records import Block, Principal
 from praval_tools.access.rules import get_end_reason, resolve_access
 from praval_tools.access.state import AccessState
-from praval_tools.access.store import StateStore
+from praval_tools.access.store import StateStore, with_stored_counts
 from praval_tools.clock import Clock
 from praval_tools.errors import (
     AccessWarning,
@@ -217,6 +217,10 @@ class AccessChanges:
         except grants.AssignmentDeclined as declined:
             raise GrantError(get_name(tool), [str(declined).rstrip(".")]) from None
 
+    def _count_what_is_left(self, state: AccessState, lender: str) -> AccessState:
+        """Return *state* as it is for a lender: with what other processes have left of its grants."""
+        return state if lender == OPERATOR else with_stored_counts(self._access_store, state)
+
     def _commit_grant(self, tool: str, agent: str, by: object, terms: GrantTerms) -> Grant:
         actor, now = resolve_actor(by, "lend", tool), self._clock.now()
         for name in terms.keys() - GrantTerms.__annotations__.keys():
@@ -233,7 +237,8 @@ class AccessChanges:
 
         def plan_grant(state: AccessState, lender: str) -> commands.EventList:
             try:
-                events, grant, warning = grants.plan_grant(state, request, lender, now, new_id, known)
+                left = self._count_what_is_left(state, lender)
+                events, grant, warning = grants.plan_grant(left, request, lender, now, new_id, known)
             except grants.AssignmentDeclined as declined:
                 if has_returned:  # planned again at the end of a `change()`, which is all or nothing
                     raise GrantError(tool, [str(declined).rstrip(".")]) from None
@@ -241,10 +246,11 @@ class AccessChanges:
             planned[:] = [(grant, warning)]
             return events
 
+        def check_delegator(state: AccessState, delegator: str) -> None:
+            grants.require_authority(self._count_what_is_left(state, delegator), request, delegator, now)
+
         try:
-            self._commit_for_all(
-                actor, plan_grant, lambda state, delegator: grants.require_authority(state, request, delegator, now)
-            )
+            self._commit_for_all(actor, plan_grant, check_delegator)
         except NotOwnerError as error:
             if (text := self._describe_earlier_transfer(error, actor, "lend")) == "":
                 raise
@@ -271,7 +277,8 @@ class AccessChanges:
 
         def plan_removal(state: AccessState, remover: str) -> commands.EventList:
             nonlocal was_callable
-            was_callable = resolve_access(state, Principal(agent), tool, now).decision.allowed
+            counted = with_stored_counts(self._access_store, state)
+            was_callable = resolve_access(counted, Principal(agent), tool, now).decision.allowed
             return grants.plan_removal(state, tool, agent, remover, reason)
 
         events = self._commit_as_owner(actor, "remove", plan_removal)

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from clocks import HandClock
 from state_rig import START, Hand, call, grew, make_foreign_tool, outcome, path, shared, store  # noqa: F401  # fixtures
 from survivors import Started, begun, spend
 
 from praval_tools.access.events import AnyStateEvent
-from praval_tools.errors import JournalError, JournalWarning
+from praval_tools.errors import GrantError, JournalError, JournalWarning, NotOwnerError
 from praval_tools.journal.storage.memory import MemoryStore
 
 
@@ -231,6 +232,23 @@ class TestTwoAtOnce:
             ):
                 change()
                 assert expected == outcome(there, "open")
+
+    def test_what_one_has_spent_the_other_neither_lends_nor_takes_away(self, store: Any) -> None:
+        """Changes know of the counts that lists and explanations show."""
+        clock = HandClock()
+        with Started(store, clock=clock) as here, Started(store) as there:
+            here.grant("look", "clerk", max_calls=2, delegable=True)
+            assert "ok" == outcome(there, "look")
+            clock.seconds += 60.0
+            assert here.explain("clerk", "look").allowed
+            with pytest.raises(GrantError, match="1 left"):
+                here.grant("look", "ann", by="clerk", max_calls=2)
+            assert "ok" == outcome(there, "look")
+            clock.seconds += 60.0
+            assert not here.explain("clerk", "look").allowed
+            with pytest.raises(NotOwnerError):
+                here.grant("look", "ann", by="clerk", max_calls=1)
+            assert not here.remove_tool_from_agent("look", "clerk")
 
     def test_both_change(self, store: Any) -> None:
         """A change that was planned before somebody else's is planned anew; both stand."""
