@@ -37,6 +37,7 @@ from praval_tools.schema.type_hints import (
 )
 from praval_tools.schema.type_lookup import PLAIN_HINTS, find_hint_problems, is_known_supported
 from praval_tools.schema.value_reader import ValueReader
+from praval_tools.values.plain_arguments import to_plain_argument
 
 ParameterKind = Literal["normal", "extra", "context"]
 
@@ -114,7 +115,7 @@ def _hides_default(parameter: Parameter) -> bool:
     if default is NOTHING or contains_secret_mark(parameter.hint) or has_marked_values(default):
         return True
     try:
-        return holds_named_secret(parameter.name, ValueReader().read(default))
+        return holds_named_secret(parameter.name, ValueReader().read(to_plain_argument(default)))
     except Unencodable:
         return True
 
