@@ -28,7 +28,6 @@ _LENGTH_KEYWORDS: Final = {
 }
 _CONSTRAINT_NAMES: Final = (*_NUMBER_KEYWORDS, "multiple_of", *_LENGTH_KEYWORDS, "pattern")
 _IGNORED_METADATA: Final = frozenset({"Unit", "Strict", "AllowInfNan", "FieldInfo"})
-_MAX_EXACT_INTEGER: Final = 2**53
 
 
 class Constraints(msgspec.Struct, frozen=True):
@@ -183,11 +182,7 @@ def _find_contradictions(values: dict[str, Any]) -> Iterator[str]:
 
 @cache
 def compile_cached_validator(schema_text: str) -> Any:
-    """
-    Return a validator of the schema that *schema_text* is.
-
-    For what Python would check differently: regular expressions, and limits that no double holds.
-    """
+    """Return a validator of the schema that *schema_text* is; for patterns, which Python would read differently."""
     import json
 
     import jsonschema_rs
@@ -207,10 +202,10 @@ def make_checker(keywords: JsonSchema) -> Callable[[Any], None]:
 
 
 def _make_keyword_check(name: str, limit: Any) -> Callable[[Any], None]:
-    if name == "pattern" or (type(limit) is int and abs(limit) > _MAX_EXACT_INTEGER and name != "multipleOf"):
-        kinds: tuple[type, ...] = (str,) if name == "pattern" else (int, float)
+    if name == "pattern":
+        kinds: tuple[type, ...] = (str,)
         holds: Callable[[Any], bool] = compile_cached_validator(to_canonical_json({name: limit})).is_valid
-        reason = f"does not match {limit}" if name == "pattern" else f"breaks {name} {limit}"
+        reason = f"does not match {limit}"
     else:
         kinds, holds, reason = _COMPARISONS[name](limit)
 

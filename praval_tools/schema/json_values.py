@@ -213,6 +213,8 @@ def to_equality_text(value: object) -> str:
         return f"[{','.join(map(to_equality_text, value))}]"
     if isinstance(value, dict):
         return f"{{{','.join(f'{key!r}:{to_equality_text(value[key])}' for key in sorted(value))}}}"
+    if isinstance(value, float) and value.is_integer():
+        return repr(int(value))
     if isinstance(value, float | Decimal):
         text = f"{Decimal(repr(value)) if isinstance(value, float) else value:f}" if value else "0"
         return text.rstrip("0").rstrip(".") if "." in text else text

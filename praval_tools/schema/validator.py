@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from decimal import Decimal
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
@@ -14,7 +13,7 @@ from praval_tools.names import format_count, shorten_repr, suggest_names
 from praval_tools.schema.coercion import Repair, Repairer, resolve_references
 from praval_tools.schema.json_input import preview_json
 from praval_tools.schema.json_pointer import format_json_path
-from praval_tools.schema.json_values import is_multiple, to_equality_text
+from praval_tools.schema.keywords import REASONS, get_keywords
 from praval_tools.schema.schema_tree import JsonSchema, SchemaPart, inline_references, iter_schemas, map_subschemas
 from praval_tools.schema.secret_marks import has_secret_schema, marks_secret
 
@@ -34,39 +33,11 @@ def refuse_retrieval(uri: str) -> NoReturn:
     raise ValueError(f"the reference {shorten_repr(uri)} leads outside the schema and is not fetched")
 
 
-class _UniqueItems:
-    """The keyword `uniqueItems` in linear time; the library compares large integers one by one."""
-
-    def __init__(self, parent: object, is_wanted: object, path: object) -> None:
-        self._is_wanted = is_wanted is True
-
-    def validate(self, instance: object) -> None:
-        """Raise `ValueError` where two items are equal."""
-        if not self._is_wanted or not isinstance(instance, list | tuple):
-            return
-        if len(set(map(to_equality_text, instance))) < len(instance):
-            raise ValueError(_REASONS["uniqueItems"])
-
-
-class _MultipleOf:
-    """The keyword `multipleOf` without rounding; the library divides a `Decimal` as a double."""
-
-    def __init__(self, parent: object, step: float, path: object) -> None:
-        self._step = step
-
-    def validate(self, instance: object) -> None:
-        """Raise `ValueError` for a number that is none, or not finite."""
-        if not isinstance(instance, int | float | Decimal) or isinstance(instance, bool):
-            return
-        if not is_multiple(instance, self._step):
-            raise ValueError(f"is not a multiple of {self._step}")
-
-
 def compile_schema(schema: SchemaPart) -> jsonschema_rs.Validator:
     """Return the validator of *schema*: formats are checked, nothing is fetched, patterns run in linear time."""
     import jsonschema_rs
 
-    keywords = {"uniqueItems": _UniqueItems, "multipleOf": _MultipleOf}
+    keywords = get_keywords(schema)
     options: dict[str, Any] = {"validate_formats": True, "retriever": refuse_retrieval, "keywords": keywords}
     try:
         return jsonschema_rs.validator_for(schema, pattern_options=jsonschema_rs.RegexOptions(), **options)
@@ -250,7 +221,7 @@ class Validator:
     def _describe_union(self, union: JsonSchema, instance: object) -> str:
         """Say why a value fits no branch of a union; branches for a container are not looked into."""
         if isinstance(instance, dict | list):
-            return _REASONS[next(iter(union))]
+            return REASONS[next(iter(union))]
         errors = self._get_part_validator(union).iter_errors(instance)
         reasons = (describe_reason(plain) for error in errors for plain in list_plain_errors(error))
         return ", and ".join(dict.fromkeys(reasons))
@@ -375,22 +346,6 @@ def _preview_value(value: object) -> str:
     return preview_json(value)
 
 
-_REASONS: Final = {
-    "enum": "is none of the allowed values",
-    "const": "is not the one allowed value",
-    "falseSchema": "cannot be given",
-    "allOf": "does not fit, or something in it",
-    "anyOf": "fits none of the allowed forms",
-    "oneOf": "fits none, or more than one, of the allowed forms",
-    "maximum": "is larger than {0.limit}",
-    "minimum": "is smaller than {0.limit}",
-    "exclusiveMaximum": "is not smaller than {0.limit}",
-    "exclusiveMinimum": "is not larger than {0.limit}",
-    "uniqueItems": "has equal items",
-    "pattern": "does not have the right form",
-    "format": "is not in the form {0.format}",
-}
-"""JSON Schema keyword → what is wrong with a value that breaks it; `{0}` is the kind of the error."""
 _COUNT_REASONS: Final = {
     "maxLength": ("is longer than", "character"),
     "minLength": ("is shorter than", "character"),
@@ -403,12 +358,14 @@ _COUNT_REASONS: Final = {
 def describe_reason(error: jsonschema_rs.ValidationError) -> str:
     """Say in a few words what is wrong with a value."""
     kind: Any = error.kind
+    if hasattr(kind, "message"):  # of a keyword of this module
+        return shorten_text(kind.message)
     if kind.name == "type":
         return "is not " + " or ".join(map(_add_article, kind.types))
     if kind.name in _COUNT_REASONS:
         words, noun = _COUNT_REASONS[kind.name]
         return f"{words} {format_count(kind.limit, noun)}"
-    return _REASONS[kind.name].format(kind) if kind.name in _REASONS else shorten_text(str(error.message))
+    return REASONS[kind.name].format(kind) if kind.name in REASONS else shorten_text(str(error.message))
 
 
 def _add_article(kind: str) -> str:

@@ -18,7 +18,7 @@ from type_classes import Even
 from type_strategies import ask, echo, given_tool
 
 from praval_tools import Outcome, Problem, Tool, ToolArgumentsError, ToolResult
-from praval_tools.schema import validator
+from praval_tools.schema import keywords, validator
 from praval_tools.schema.json_values import to_equality_text
 from praval_tools.schema.validator import iter_errors
 
@@ -385,7 +385,7 @@ class TestCostOfReports:
             looked_at.append(value)
             return to_equality_text(value)
 
-        monkeypatch.setattr(validator, "to_equality_text", count_items)
+        monkeypatch.setattr(keywords, "to_equality_text", count_items)
         numbers = [2**70 + number for number in range(300)]
         items: list[Any] = [[number] for number in numbers] if nested else list(numbers)
         check = validator.Validator({"properties": {"a": {"uniqueItems": True}}})

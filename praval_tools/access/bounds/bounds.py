@@ -323,10 +323,10 @@ def _describe_error(error: ValidationError) -> str:
     if kind.name == "required":
         label = _format_path([*steps, getattr(kind, "property", "")])
         return f"{label} is left out" + ("" if steps else ", and has no default")
-    if kind.name == "const":
-        return f"{_format_path(steps)} is not {shorten_repr(getattr(kind, 'expected_value', None))}"
-    if kind.name == "enum":
-        return f"{_format_path(steps)} is none of {shorten_repr(getattr(kind, 'options', ''))}"
+    if hasattr(kind, "expected_value"):
+        return f"{_format_path(steps)} is not {shorten_repr(kind.expected_value)}"
+    if hasattr(kind, "options"):
+        return f"{_format_path(steps)} is none of {shorten_repr(kind.options)}"
     if kind.name == "pattern":
         return f"{_format_path(steps)} does not match {shorten_repr(getattr(kind, 'pattern', ''))}"
     return f"{_format_path(steps)} {describe_reason(error)}"
