@@ -213,13 +213,20 @@ def import_plugin(
         for part in path.split(".") if path else ():
             plugin_object = getattr(plugin_object, part)
         known = _declarations.get(name)
-        is_held = getattr(module, _HOLDER, None) is known
-        if known is not None and is_held:
+        if known is not None and _holds(module, known):
             return plugin_object, known
         declared = _declarations[name] = _read_declarations(plugin, module, staging, modules, was_imported)
         with suppress(AttributeError, TypeError):  # a module may have put another object in its place
             setattr(module, _HOLDER, declared)
         return plugin_object, declared
+
+
+def _holds(module: ModuleType, declared: ModuleDeclarations) -> bool:
+    """Tell whether *module* itself holds what it declared; its `__getattr__`, which may import or raise, is not run."""
+    try:
+        return vars(module).get(_HOLDER) is declared
+    except TypeError:  # a module may have put an object without a dict in its place
+        return False
 
 
 def _read_declarations(

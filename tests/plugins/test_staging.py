@@ -168,6 +168,17 @@ class TestAttacks:
         assert [("a", "b", "late")] == [one.tools for one in reports]
         assert ["a"] == list(registry.toolset("ann"))
 
+    @pytest.mark.parametrize("body", [
+        "import importlib\n    return importlib.import_module(f'{__name__}.{name}')",
+        "raise KeyError(name)",
+        "return lambda *arguments: None",
+    ], ids=["imports", "raises", "has all"])  # fmt: skip
+    def test_a_module_that_makes_its_attributes(self, site: Site, registry: ToolRegistry, body: str) -> None:
+        """A module with a `__getattr__`, such as one that imports its parts when they are used, is loaded as any."""
+        site.install("acme", f"{write_tool('one')}def __getattr__(name):\n    {body}\n")
+
+        assert [("one",), ("one",)] == [loaded(each)["acme"].tools for each in (registry, ToolRegistry())]
+
     def test_objects_that_lie_about_themselves(self, site: Site, registry: ToolRegistry) -> None:
         """A plugin object whose attributes and comparisons raise is contained."""
         site.install("liar", HEAD + '''
