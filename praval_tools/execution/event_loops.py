@@ -195,14 +195,13 @@ def _protect_settings(
         return task
 
     kind: Any = type(loop)
-    without_rights = Context()
-    without_rights.run(activate_tool_frame(_LOOP_ACTOR).__enter__)
 
     def call_soon_threadsafe(
         loop: asyncio.AbstractEventLoop, callback: Callable[..., object], *args: object, context: Context | None = None
     ) -> asyncio.Handle:
         if context is None and current_frame.get() is None:
-            context = without_rights
+            context = copy_context()
+            context.run(activate_tool_frame(_LOOP_ACTOR).__enter__)
         handle: asyncio.Handle = kind.call_soon_threadsafe(loop, callback, *args, context=context)
         return handle
 

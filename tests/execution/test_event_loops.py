@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -189,6 +190,39 @@ class TestSharedLoop:
         assert loop.is_closed()
         assert actors
         assert "operator" not in actors
+
+    def test_calls_from_threads_have_the_variables_of_the_thread(self, registry: ToolRegistry) -> None:
+        """And no rights; a variable that such a call sets is set in that call alone."""
+        actors, variable = Actors(), ContextVar("variable", default="unset")
+
+        @registry.tool("fetch", owned_by="clerk")
+        async def fetch() -> list[str]:
+            """Have two threads call back, one after the other; the first one sets a variable."""
+            loop, seen = asyncio.get_running_loop(), list[str]()
+
+            def call_back(value: str | None) -> asyncio.Future[None]:
+                called = loop.create_future()
+
+                def note() -> None:
+                    note_actor(registry, actors)
+                    seen.append(variable.get())
+                    variable.set("changed")
+                    called.set_result(None)
+
+                def work() -> None:
+                    if value is not None:
+                        variable.set(value)
+                    loop.call_soon_threadsafe(note)
+
+                threading.Thread(target=work).start()
+                return called
+
+            await call_back("of the thread")
+            await call_back(None)
+            return seen
+
+        assert ["of the thread", "unset"] == Agent("clerk", registry=registry).call("fetch")
+        assert ["tool:(loop)"] * 2 == actors
 
     def test_makes_tasks_of_others_itself(self, registry: ToolRegistry) -> None:
         """A task factory that a tool sets by the method of the base class makes none of them."""
