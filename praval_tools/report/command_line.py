@@ -28,6 +28,7 @@ _COMMANDS = {
     "problems": "check",
 }
 """Method of a registry → the command that does the same."""
+_GRANT_FILTERS: Final = {"agent", "tool"}
 
 _REFUSING_RULES = {"unknown", "disabled", "blocked", "retired"}
 PROGRAM: Final = "praval-tools"
@@ -73,7 +74,9 @@ class CommandLine:
             return match[0]
         assert isinstance(call, ast.Call)
         keywords = {keyword.arg: _read_word(keyword.value) for keyword in call.keywords}
-        if match[1] == "grants":  # its filters are options of the command
+        if match[1] == "grants":  # its filters are options of the command, which has no others
+            if not keywords.keys() <= _GRANT_FILTERS:
+                return match[0]
             return self.write("grants", [], [word for key, value in keywords.items() for word in (f"--{key}", value)])
         names = [*map(_read_word, call.args), *keywords.values()]
         options = []

@@ -18,6 +18,7 @@ from operator_page_rig import serve_page
 import praval_tools
 from praval_tools import Agent, ToolCall, ToolRegistry
 from praval_tools.cli.entry import COMMANDS
+from praval_tools.errors import UnknownGrantError
 from praval_tools.report.command_line import CommandLine
 
 SOURCE = '''
@@ -143,6 +144,12 @@ class TestMessages:
     def test_name_the_command_of_a_method(self, text: str, command: str) -> None:
         """What a message of the library says as a call in Python is printed as the command that does it."""
         assert f"praval-tools --app shop {command}" == CommandLine(["--app", "shop"]).rewrite(text)
+
+    def test_name_no_option_that_a_command_lacks(self) -> None:
+        """Where a command cannot do what a call in Python does, the call is printed."""
+        text = str(UnknownGrantError("none"))
+        assert "registry.grants(ended=True)" in text
+        assert text == CommandLine(["--app", "shop"]).rewrite(text)
 
     def test_are_not_completed_twice(self) -> None:
         """What is printed through two places has its options once, and prose stays as it is."""
