@@ -60,7 +60,7 @@ def read_reply(
         raw = replace_surrogates_in_json(to_plain_data(response))
         reply = reader(raw, form.calls(raw))
         calls = read_tool_calls(form, raw, tools=tools, strict=strict, think_augment=think_augment)
-    return replace(reply, calls=tuple(map(to_plain_call, calls)), usage=_read_usage(raw))
+    return replace(reply, calls=tuple(map(_normalize_call, calls)), usage=_read_usage(raw))
 
 
 def check_reply(reply: ModelReply, stops: Iterable[str]) -> ModelReply:
@@ -84,14 +84,14 @@ def check_reply(reply: ModelReply, stops: Iterable[str]) -> ModelReply:
             )
         return ModelReply(
             text=text,
-            calls=tuple(assign_call_ids(map(to_plain_call, calls))),
+            calls=tuple(assign_call_ids(map(_normalize_call, calls))),
             messages=tuple(reply.messages),
             stop=stop,
             usage=_keep_counts(reply.usage),
         )
 
 
-def to_plain_call(call: ToolCall) -> ToolCall:
+def _normalize_call(call: ToolCall) -> ToolCall:
     """Return what a model says of a call: id, name, arguments and reason, as a journal gives them back."""
     call_id, name, reason = (_to_text(value) for value in (call.tool_call_id, call.name, call.reason))
     return ToolCall(call_id or None, name, _normalize_arguments(call.arguments), reason=reason)
