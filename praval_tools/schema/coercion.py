@@ -178,8 +178,8 @@ def _parse_scalar_text(kinds: frozenset[str], text: str) -> Any:
     if kinds & {"integer", "number"} and len(text) <= _MAX_DIGITS and (match := _NUMBER.fullmatch(text)):
         if match[2] is None and match[3] is None:
             return int(text)
-        number = float(text)
-        if math.isfinite(number) and ("number" in kinds or number.is_integer()):
+        number, is_zero = float(text), not text.lower().partition("e")[0].strip("-0.")
+        if math.isfinite(number) and (number or is_zero) and ("number" in kinds or number.is_integer()):
             return number if "number" in kinds else int(number)
     if "boolean" in kinds and text in ("true", "false"):
         return text == "true"
