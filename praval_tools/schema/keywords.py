@@ -58,22 +58,23 @@ class _MultipleOf:
 
 class _Limit:
     """
-    A limit of a number, compared exactly.
+    A limit of a number, compared exactly: integers and floats with its value, a `Decimal` with what its text says.
 
-    The library takes a large float for the number that its text says, which may be another one.
+    The library takes a large float for the number that its text says, also where it compares it with a float.
     """
 
     name: ClassVar[str]
     holds: ClassVar[Callable[..., bool]]
 
-    def __init__(self, parent: object, limit: object, path: object) -> None:
-        self.limit = limit
+    def __init__(self, parent: object, limit: float, path: object) -> None:
+        self.limit, self._decimal_limit = limit, _to_decimals(limit)
 
     def validate(self, instance: object) -> None:
         """Raise `ValueError` for a number that is outside, or none."""
         if not isinstance(instance, int | float | Decimal) or isinstance(instance, bool):
             return
-        if isinstance(instance, Decimal) and instance.is_nan() or not type(self).holds(instance, self.limit):
+        limit = self._decimal_limit if isinstance(instance, Decimal) else self.limit
+        if isinstance(instance, Decimal) and instance.is_nan() or not type(self).holds(instance, limit):
             raise ValueError(REASONS[self.name].format(self))
 
 
@@ -94,12 +95,12 @@ class _ExclusiveMaximum(_Limit):
 
 
 class _Enum:
-    """The keyword `enum` with numbers that are compared exactly."""
+    """The keyword `enum` with numbers that are compared exactly: a float counts as its value and as its text."""
 
     name = "enum"
 
     def __init__(self, parent: object, allowed: Iterable[object], path: object) -> None:
-        self._texts = frozenset(map(to_equality_text, allowed))
+        self._texts = frozenset(to_equality_text(form) for value in allowed for form in (value, _to_decimals(value)))
 
     def validate(self, instance: object) -> None:
         """Raise `ValueError` for a value that is none of those allowed."""
@@ -120,8 +121,17 @@ _KEYWORDS: Final[Mapping[str, type]] = {"uniqueItems": _UniqueItems, "multipleOf
 _EXACT_KEYWORDS: Final[Mapping[str, type]] = {
     kind.name: kind for kind in (_Minimum, _Maximum, _ExclusiveMinimum, _ExclusiveMaximum, _Enum, _Const)
 }
-_FIRST_INEXACT_FLOAT: Final = 1 << 53
+FIRST_INEXACT_FLOAT: Final = 1 << 53
 """From here on the text of a float may be that of another whole number than its own."""
+
+
+def _to_decimals(value: object) -> object:
+    """Return *value* with what the text of each float in it says instead of the float."""
+    if isinstance(value, float):
+        return Decimal(repr(value))
+    if isinstance(value, list):
+        return list(map(_to_decimals, value))
+    return {key: _to_decimals(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def get_keywords(schema: SchemaPart) -> dict[str, type]:
@@ -138,6 +148,6 @@ def _has_large_number(schema: SchemaPart) -> bool:
             left.extend(item.values())
         elif isinstance(item, list):
             left.extend(item)
-        elif isinstance(item, int | float) and abs(item) >= _FIRST_INEXACT_FLOAT:
+        elif isinstance(item, int | float) and abs(item) >= FIRST_INEXACT_FLOAT:
             return True
     return False

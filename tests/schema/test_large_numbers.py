@@ -24,8 +24,10 @@ def test_limits_and_values_are_compared_exactly(limit: int, distance: int, is_fl
     """Whether the limit or the value is written as an integer or as a float."""
     wanted: Any = float(limit) if is_float_limit else limit
     value = limit + distance * max(1, limit >> 52)  # floats are that far from one another
-    for written in (value, float(value), Decimal(value)):
-        exact = int(written)
+    for written in (value, float(value), Decimal(value), Decimal(repr(float(value)))):
+        exact, limit = int(written), int(wanted)
+        if isinstance(written, Decimal):  # it says what its text says, and so does the limit
+            limit = int(Decimal(repr(wanted)))
         for keyword, is_allowed in {
             "minimum": exact >= limit,
             "maximum": exact <= limit,
@@ -33,9 +35,10 @@ def test_limits_and_values_are_compared_exactly(limit: int, distance: int, is_fl
             "exclusiveMaximum": exact < limit,
         }.items():
             assert is_allowed == compile_schema({keyword: wanted}).is_valid(written), (keyword, written)
-        assert (exact == limit) == compile_schema({"const": wanted}).is_valid(written)
-        assert (exact == limit) == compile_schema({"enum": [1, wanted]}).is_valid(written)
-        assert (exact == limit) == compile_schema({"const": {"a": [wanted]}}).is_valid({"a": [written]})
+        is_equal = exact in (int(wanted), int(Decimal(repr(wanted))))
+        assert is_equal == compile_schema({"const": wanted}).is_valid(written)
+        assert is_equal == compile_schema({"enum": [1, wanted]}).is_valid(written)
+        assert is_equal == compile_schema({"const": {"a": [wanted]}}).is_valid({"a": [written]})
 
 
 @pytest.mark.parametrize("bound", [
@@ -62,6 +65,58 @@ def test_bounds_of_grants_admit_their_own_limit(bound: dict[str, Any]) -> None:
         outcome = registry.execute(ToolCall(name="pay", arguments={"amount": amount}, agent="clerk")).outcome
         expected = amount == 2**60 or "minimum" in bound
         assert expected == (outcome is Outcome.OK)
+
+
+@pytest.mark.parametrize(
+    "other", [{}, {"allOf": [{"maximum": 10**16}]}, {"anyOf": [{"minimum": -(2.0**60)}]}], ids=repr
+)
+@pytest.mark.parametrize(("bound", "inside", "outside"), [
+    ({"exclusiveMaximum": 0.1}, "0.09", "0.1"), ({"maximum": 100.1}, "100.1", "100.11"),
+    ({"exclusiveMinimum": 0.3}, "0.31", "0.3"), ({"minimum": 0.1}, "0.1", "0.09"),
+    ({"enum": [0.1, 0.7]}, "0.7", "0.71"), ({"const": 100.1}, "100.1", "100.2"),
+    ({"not": {"const": 0.1}}, "0.2", "0.1"),
+])  # fmt: skip
+def test_bounds_of_decimals_mean_what_they_say(
+    bound: dict[str, Any], inside: str, outside: str, other: dict[str, Any]
+) -> None:
+    """Broken promise: beside any large number, the double of 0.1 counted for a Decimal, which is more than 0.1."""
+
+    def pay_exactly(amount: Decimal) -> None:
+        """Pay."""
+
+    registry = ToolRegistry()
+    registry.tool("pay", owned_by="bank")(pay_exactly)
+    registry.grant("pay", "clerk", where={"amount": bound | other})
+    calls = [ToolCall(name="pay", arguments={"amount": text}, agent="clerk") for text in (inside, outside)]
+
+    assert [Outcome.OK, Outcome.FORBIDDEN] == [registry.execute(call).outcome for call in calls]
+
+
+def test_large_limits_of_decimals_are_what_their_text_says() -> None:
+    """The double of 1e23 is a little less than that."""
+
+    def pay_exactly(amount: Decimal) -> None:
+        """Pay."""
+
+    registry = ToolRegistry()
+    registry.tool("pay", owned_by="bank")(pay_exactly)
+    bounds = {"ann": {"maximum": 1e23}, "bo": {"const": 1e23}, "cy": {"exclusiveMinimum": 1e23}}
+    for agent, bound in bounds.items():
+        registry.grant("pay", agent, where={"amount": bound})
+    calls = [ToolCall(name="pay", arguments={"amount": "1E+23"}, agent=agent) for agent in bounds]
+
+    assert [Outcome.OK, Outcome.OK, Outcome.FORBIDDEN] == [registry.execute(call).outcome for call in calls]
+
+
+@pytest.mark.parametrize("text", ["1E-9999999", "-0.01e-400", "0.0e5", "-0", "0e-9999"])
+def test_texts_of_numbers_are_never_rounded_to_zero(text: str) -> None:
+    """Broken promise: a text became 0, which its number is not; bounds on the text saw another number."""
+    registry = ToolRegistry()
+    registry.tool("pay", owned_by="bank")(pay)
+
+    outcome = registry.execute(ToolCall(name="pay", arguments={"amount": text}, agent="bank")).outcome
+
+    assert outcome is (Outcome.OK if Decimal(text) == 0 else Outcome.INVALID_ARGUMENTS)
 
 
 @pytest.mark.parametrize("limit", [2**60, 2.0**60])

@@ -29,6 +29,7 @@ from praval_tools.names import get_class_name, has_type, shorten_repr
 from praval_tools.schema.coercion import resolve_references
 from praval_tools.schema.json_input import MalformedArgumentsError
 from praval_tools.schema.json_values import MAX_DIGITS, to_canonical_json
+from praval_tools.schema.keywords import FIRST_INEXACT_FLOAT
 from praval_tools.schema.schema_tree import JsonSchema, SchemaPart, inline_references
 from praval_tools.schema.text_formats import DECIMAL_TEXT_SCHEMA
 from praval_tools.schema.validator import compile_schema, describe_reason, iter_errors, list_plain_errors
@@ -149,12 +150,17 @@ class Bounds:
 
 
 def _make_limits_exact(schema: Any) -> Any:
-    """Return *schema* with whole numbers as integers: the validator compares a `Decimal` with 5, but not with 5.0."""
+    """
+    Return *schema* with whole numbers as integers: the validator compares a `Decimal` with 5, but not with 5.0.
+
+    Floats that may have the text of another whole number stay as they are, as their text counts for a `Decimal`.
+    """
     if isinstance(schema, dict):
         return {key: _make_limits_exact(value) for key, value in schema.items()}
     if isinstance(schema, list):
         return list(map(_make_limits_exact, schema))
-    return int(schema) if isinstance(schema, float) and schema.is_integer() else schema
+    is_whole = isinstance(schema, float) and abs(schema) < FIRST_INEXACT_FLOAT and schema.is_integer()
+    return int(schema) if is_whole else schema
 
 
 # ── whether bounds can be made ───────────────────────────────────────────────────────────────────
