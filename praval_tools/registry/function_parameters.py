@@ -10,7 +10,7 @@ from typing import Annotated, Final, Optional
 from praval_tools.registry.schema_parameters import list_schema_parameters
 from praval_tools.schema.schema_tree import JsonSchema, SchemaPart, inline_references
 from praval_tools.schema.secret_marks import list_field_names
-from praval_tools.schema.type_hints import NOTHING
+from praval_tools.schema.type_hints import NOTHING, Hint
 from praval_tools.tools.compiled import CompiledSignature
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.implementation import ToolImplementation
@@ -76,20 +76,27 @@ def _build_function_signature(compiled: CompiledSignature) -> Signature:
     for parameter in signature.parameters:
         hint, default = parameter.hint, parameter.default
         if parameter.kind == "extra":
+            if compiled.has_hidden_fields:
+                hint = _hide_fields(hint, schema["additionalProperties"], schema)
             shown.append(Parameter(parameter.name, Parameter.VAR_KEYWORD, annotation=hint))
         elif parameter.kind == "normal":
             part = schema["properties"][parameter.name]
-            if compiled.has_hidden_fields and list_field_names(hint):
-                hint = Annotated[hint, ShownSchema(_inline(part, schema))]
+            if compiled.has_hidden_fields:
+                hint = _hide_fields(hint, part, schema)
             if default is not NOTHING and "default" not in part:
                 hint, default = Optional[hint], None  # noqa: UP045  # made of data
             kind = Parameter.KEYWORD_ONLY if parameter.keyword_only else Parameter.POSITIONAL_OR_KEYWORD
             default = Parameter.empty if default is NOTHING else default
             shown.append(Parameter(parameter.name, kind, default=default, annotation=hint))
-    return Signature(shown, return_annotation=signature.returns)
+    returns = signature.returns
+    if compiled.has_hidden_result_fields:
+        returns = _hide_fields(returns, compiled.result_schema, compiled.result_schema)
+    return Signature(shown, return_annotation=returns)
 
 
-def _inline(part: JsonSchema, schema: JsonSchema) -> JsonSchema:
-    """Return a part of *schema* that refers to nothing; one that takes anything where it contains itself."""
-    inlined: SchemaPart = inline_references({key: value for key, value in part.items() if key != "default"}, schema)
-    return inlined if isinstance(inlined, dict) else {}
+def _hide_fields(hint: Hint, part: SchemaPart | None, schema: SchemaPart | None) -> Hint:
+    """Return *hint* with *part* of the tool's *schema* as its own, where it has classes, whose fields may be hidden."""
+    if not isinstance(part, dict) or not isinstance(schema, dict) or not list_field_names(hint):
+        return hint
+    inlined = inline_references({key: value for key, value in part.items() if key != "default"}, schema)
+    return Annotated[hint, ShownSchema(inlined if isinstance(inlined, dict) else {})]  # {}: it contains itself

@@ -122,8 +122,20 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
         """The JSON Schema of the result; None where it may be anything, or content blocks, which are not JSON."""
         return None if has_content(self._result_hint) else self._build_schema(self._result_hint, True) or None
 
-    def _build_schema(self, hint: object, describes_results: bool = False) -> JsonSchema:
-        builder = JsonSchemaBuilder(self._encoder, self._decoder, describes_results=describes_results)
+    @compiled_property
+    def has_hidden_result_fields(self) -> bool:
+        """Whether a class in the hint of the result has defaults or examples that the schema does not show."""
+        if self.result_schema is None:
+            return False
+        unhidden = self._build_schema(self._result_hint, True, hides_values=False)
+        return not list_places_of_values(unhidden) <= list_places_of_values(self.result_schema)
+
+    def _build_schema(
+        self, hint: object, describes_results: bool = False, *, hides_values: bool = True
+    ) -> JsonSchema:  # fmt: skip
+        builder = JsonSchemaBuilder(
+            self._encoder, self._decoder, describes_results=describes_results, hides_values=hides_values
+        )
         return builder.finish(builder.build(hint))
 
     @compiled_property

@@ -84,7 +84,22 @@ async def write_later(text: str, *, key: Annotated[str, Secret] = SECRET) -> str
     return f"{text} {key}"
 
 
-CASES = [write_plain, write_door, write_others, write_hotel, write_later]
+def write_extra(text: str, **extra: Door) -> str:
+    """Write what was given."""
+    return f"{text} {[door.pin for door in extra.values()]}"
+
+
+def find_door(text: str) -> Door:
+    """Find a door."""
+    return Door()
+
+
+def find_all(text: str) -> dict[str, list[Login | Row]]:
+    """Find what there is."""
+    return {text: [Login()]}
+
+
+CASES = [write_plain, write_door, write_others, write_hotel, write_later, write_extra, find_door, find_all]
 
 
 def make_function(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -105,6 +120,18 @@ SHOWN = {
     "pydantic-ai": lambda function: pydantic_ai.Tool(function).function_schema.json_schema,
     "openai-agents": lambda function: agents.function_tool(function, strict_mode=False).params_json_schema,
     "pydantic": lambda function: TypeAdapter(function).json_schema(),
+    "results in pydantic-ai": lambda function: (
+        pydantic_ai.Tool(function, include_return_schema=True).tool_def.return_schema,
+        "text",
+    ),
+    "results in pydantic": lambda function: (
+        TypeAdapter(inspect.signature(function).return_annotation).json_schema(mode="serialization"),
+        "text",
+    ),
+    "results by annotations": lambda function: (
+        TypeAdapter(function.__annotations__["return"]).json_schema(mode="validation"),
+        "text",
+    ),
     "inspect": lambda function: (inspect.signature(function), vars(function), function.__doc__, function.__defaults__),
 }
 
