@@ -18,7 +18,7 @@ import msgspec
 from praval_tools.errors import ToolUsageError
 from praval_tools.execution.failures import CallCancelledError, StaleDecisionError
 from praval_tools.forks import handle_forks
-from praval_tools.names import call_or_default
+from praval_tools.names import OPERATOR, call_or_default
 from praval_tools.tools import frames
 from praval_tools.tools.frames import (
     DONE,
@@ -26,6 +26,7 @@ from praval_tools.tools.frames import (
     activate_tool_frame,
     await_into,
     current_frame,
+    get_current_actor,
     resume_in_frames,
 )
 
@@ -172,6 +173,8 @@ _SHARED_SETTINGS = (
     "stop", "shutdown_default_executor", "shutdown_asyncgens",
 )  # fmt: skip
 """The methods by which code that runs in a loop changes or ends something for all others there."""
+_REPORTS_OF_COLLECTED_OBJECTS = ("_asyncgen_finalizer_hook", "call_exception_handler")
+"""The methods that asyncio calls wherever the collector finds an async generator, or a task or future that failed."""
 
 
 def _protect_settings(
@@ -180,8 +183,9 @@ def _protect_settings(
     """
     Have *loop*, which all async tools of a registry share, refuse what would count for the others.
 
-    It makes its tasks itself, whatever task factory it is given, and adds them to *tasks*. What asyncio has it do from
-    other threads, where nobody's work runs, such as the end of a subprocess or of a collected generator, has no rights.
+    It makes its tasks itself, whatever task factory it is given, and adds them to *tasks*. What asyncio has it do by
+    itself has no rights: from threads where nobody's work runs, such as the end of a subprocess, and, whoever's work
+    the collector interrupts, the end of a generator and the report of an exception that nobody asked for.
     """
     import asyncio
 
@@ -199,16 +203,27 @@ def _protect_settings(
     def call_soon_threadsafe(
         loop: asyncio.AbstractEventLoop, callback: Callable[..., object], *args: object, context: Context | None = None
     ) -> asyncio.Handle:
-        if context is None and current_frame.get() is None:
-            context = copy_context()
-            context.run(activate_tool_frame(_LOOP_ACTOR).__enter__)
+        if context is None and get_current_actor() == OPERATOR:
+            context = _make_context_without_rights()
         handle: asyncio.Handle = kind.call_soon_threadsafe(loop, callback, *args, context=context)
         return handle
 
-    refusals = dict.fromkeys(_SHARED_SETTINGS, _refuse_setting)
+    def run_without_rights(method: Callable[..., object]) -> Callable[..., object]:
+        return lambda *args: _make_context_without_rights().run(method, *args)
+
     own = {"create_task": create_task, "call_soon_threadsafe": call_soon_threadsafe}
-    loop.__class__ = type(kind.__name__, (kind,), {"__slots__": (), **own, **refusals})
+    reports = {name: run_without_rights(getattr(kind, name)) for name in _REPORTS_OF_COLLECTED_OBJECTS}
+    refusals = dict.fromkeys(_SHARED_SETTINGS, _refuse_setting)
+    loop.__class__ = type(kind.__name__, (kind,), {"__slots__": (), **own, **reports, **refusals})
     return loop
+
+
+def _make_context_without_rights() -> Context:
+    """Return a copy of the context in which neither the work nor the settings of who runs now count."""
+    context = copy_context()  # it can be changed, also while the collector runs
+    context.run(current_frame.set, None)
+    context.run(activate_tool_frame(_LOOP_ACTOR).__enter__)
+    return context
 
 
 async def _cancel_tasks(made: WeakSet[asyncio.Task[object]]) -> None:

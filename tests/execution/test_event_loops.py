@@ -6,19 +6,20 @@ import asyncio
 import gc
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import ContextVar
 from typing import Any
 
 import pytest
 
-from praval_tools import Agent, NotOwnerError, Outcome, ToolCall, ToolRegistry
+from praval_tools import Agent, NotOwnerError, Outcome, ToolCall, ToolContext, ToolRegistry, use_registry
 from praval_tools.execution.event_loops import get_deadline_timer
 from praval_tools.tools.frames import get_current_actor
 
 Actors = list[str]
+Collection = Callable[[ToolRegistry, threading.Event], None]
 
 
 def note_actor(registry: ToolRegistry, actors: Actors) -> None:
@@ -44,17 +45,50 @@ SETTINGS: dict[str, Callable[[asyncio.AbstractEventLoop, Callable[..., Any]], ob
 ERRORS = [RuntimeError, asyncio.CancelledError, SystemExit, KeyboardInterrupt]
 
 
-@pytest.fixture
-def registry() -> ToolRegistry:
-    """A registry with a tool of the operator."""
-    registry = ToolRegistry()
+def collect_as_agent(registry: ToolRegistry, ended: threading.Event) -> None:
+    """Have the collector run in the work of an agent that may share the vault, and wait for what it causes."""
+    registry.execute(ToolCall(name="collect", agent="bob"), deps=ended)
 
-    @registry.tool("vault")
+
+def collect_in(block: Callable[[ToolRegistry], AbstractContextManager[object]]) -> Collection:
+    """Have the collector run in a block of the host, and wait for what it causes."""
+
+    def collect(registry: ToolRegistry, ended: threading.Event) -> None:
+        with block(registry):
+            gc.collect()
+            assert ended.wait(30)
+
+    return collect
+
+
+COLLECTIONS: dict[str, Collection] = {
+    "host": collect_in(lambda registry: nullcontext()),
+    "run": collect_in(lambda registry: registry.run("errands")),
+    "current registry": collect_in(use_registry),
+    "person": collect_in(lambda registry: registry.as_operator(person="ann")),
+    "agent": collect_as_agent,
+}
+
+
+@pytest.fixture
+def registry() -> Iterator[ToolRegistry]:
+    """A registry with a vault, and an agent that owns it and has the collector run."""
+    registry = ToolRegistry(journal="memory")
+
+    @registry.tool("vault", owned_by="bob")
     def vault() -> str:
         """Open."""
         return "gold"
 
-    return registry
+    @registry.tool("collect", owned_by="bob")
+    def collect(context: ToolContext[threading.Event]) -> None:
+        """Collect."""
+        gc.collect()
+        assert context.deps.wait(30)
+
+    gc.disable()  # else it may collect before
+    yield registry
+    gc.enable()
 
 
 class TestSharedLoop:
@@ -110,8 +144,9 @@ class TestSharedLoop:
         assert actors
         assert "operator" not in actors
 
-    def test_ends_collected_generators_as_nobody(self, registry: ToolRegistry) -> None:
-        """The collector may find a generator that a tool began while the host's own work runs."""
+    @pytest.mark.parametrize("collect", COLLECTIONS.values(), ids=COLLECTIONS)
+    def test_ends_collected_generators_as_nobody(self, registry: ToolRegistry, collect: Collection) -> None:
+        """The collector may find a generator that a tool began while the work of others runs."""
         actors = Actors()
         ended = threading.Event()
 
@@ -130,10 +165,38 @@ class TestSharedLoop:
             await anext(numbers)
 
         Agent("mallory", registry=registry).call("evil")
-        gc.collect()
+        collect(registry, ended)
 
-        assert ended.wait(30)
         assert actors == ["tool:(loop)"]
+
+    @pytest.mark.parametrize("collect", COLLECTIONS.values(), ids=COLLECTIONS)
+    def test_reports_failed_tasks_as_nobody(
+        self, registry: ToolRegistry, collect: Collection, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Nobody asked for the exception of a task that the collector finds, so asyncio has it written."""
+        actors, ended = Actors(), threading.Event()
+
+        class NoisyError(Exception):
+            def __str__(self) -> str:
+                note_actor(registry, actors)
+                ended.set()
+                return "an error"
+
+        async def fail() -> None:
+            raise NoisyError
+
+        @registry.tool("evil", owned_by="mallory")
+        async def evil() -> None:
+            """Leave a task that only the collector finds."""
+            cycle: list[object] = [asyncio.create_task(fail())]
+            cycle.append(cycle)
+            await asyncio.wait(cycle[:1])  # type: ignore[type-var]
+
+        Agent("mallory", registry=registry).call("evil")
+        collect(registry, ended)
+
+        assert "an error" in caplog.text
+        assert set(actors) == {"tool:(loop)"}
 
     def test_says_that_a_subprocess_has_ended_as_nobody(self, registry: ToolRegistry) -> None:
         """Asyncio waits for it in a thread of its own."""
