@@ -175,12 +175,13 @@ async def execute_approved(
     waiting = {request for request in list_waiting(registry) if was_shown is None or was_shown(request)}
     if (request := find_unneeded_request(registry, toolset, call, was_shown)) is not None:
         end_request(registry, request, is_repeated=edited is None)
+        call = replace(call, tool_call_id=request.tool_call_id)
         if edited is not None:
             call = replace(call, arguments=edited)
             if (refused := refuse_changed_edit(toolset, call)) is not None:
                 return refused
-    elif was_shown is not None and not _has_shown_request(toolset, call, was_shown):
-        call = replace(call, tool_call_id=make_call_id(toolset, str(call.tool_call_id)))  # no other call's request
+    elif was_shown is not None:
+        call = identify_call(toolset, call, was_shown)
     result = await toolset.aexecute(call, deps=deps)
     answer = Allow(edited, by=framework, reason=f"a person approved it in {framework}")
     while result.outcome is Outcome.APPROVAL_REQUIRED and answer_request(registry, result, waiting, answer):
@@ -189,22 +190,30 @@ async def execute_approved(
     return result
 
 
-def _has_shown_request(toolset: Toolset, call: ToolCall, was_shown: WasShown) -> bool:
+def identify_call(toolset: Toolset, call: ToolCall, was_shown: WasShown) -> ToolCall:
     """
-    Tell whether the request of a call was shown in its conversation, and nobody has used its answer.
+    Return a call under the id that it has in its conversation, where calls of others may have that of its model.
 
-    In a journaled run, calls with one id are one call, which is asked about or replayed.
+    That is the one with which its request was shown there, while nobody has used the answer, or a new one. In a
+    journaled run, calls with one id are one call, which is asked about or replayed.
     """
     runtime, principal = get_executor(toolset).runtime, toolset.principal
     if find_current_run(runtime.recorder) is not None:
-        return True
+        return call
     read = _read_call(toolset, call)
-    if read is None:
-        return False
-    approvals, call = runtime.approvals, replace(call, agent=principal.agent, on_behalf_of=principal.chain)
-    digest = approvals.build_request(call, principal, read.tool, read.shown, "").digest
-    entries = list_entries_of_tool(approvals, read.tool.name, principal)
-    return any(entry.request.digest == digest and was_shown(entry.request.id) for entry in entries)
+    made = replace(call, agent=principal.agent, on_behalf_of=principal.chain)
+    entries = [] if read is None else list_entries_of_tool(runtime.approvals, read.tool.name, principal)
+    for request in (entry.request for entry in entries):
+        if read is not None and was_shown(request.id) and _has_model_id(request, call):
+            same = replace(made, tool_call_id=request.tool_call_id)
+            if runtime.approvals.build_request(same, principal, read.tool, read.shown, "").digest == request.digest:
+                return replace(call, tool_call_id=request.tool_call_id)
+    return replace(call, tool_call_id=make_call_id(toolset, str(call.tool_call_id)))
+
+
+def _has_model_id(request: ApprovalRequest, call: ToolCall) -> bool:
+    """Tell whether a request is for a call with the id of *call*, be it with another before it by `make_call_id`."""
+    return call.tool_call_id in (request.tool_call_id, request.tool_call_id.partition("/")[2])
 
 
 def find_unneeded_request(
@@ -216,10 +225,12 @@ def find_unneeded_request(
     The operator may lift an approval, or set a handler, while a person thinks; what the person says of the call counts.
     Other calls of the agent may wait under the same id, which providers repeat: theirs is not returned.
     """
-    caller = call.tool_call_id, toolset.principal.agent, toolset.principal.chain
-    pending = registry.approvals.pending()
-    requests = [request for request in pending if (request.tool_call_id, request.agent, request.chain) == caller]
-    requests = [request for request in requests if was_shown is None or was_shown(request.id)]
+    caller = toolset.principal.agent, toolset.principal.chain
+    pending = [request for request in registry.approvals.pending() if (request.agent, request.chain) == caller]
+    if was_shown is None:
+        requests = [request for request in pending if request.tool_call_id == call.tool_call_id]
+    else:
+        requests = [request for request in pending if was_shown(request.id) and _has_model_id(request, call)]
     if not requests or asks_for_approval(toolset, call.name, call.arguments) or get_current_actor() != OPERATOR:
         return None
     read = _read_call(toolset, call)

@@ -28,6 +28,7 @@ from praval_tools.integrations.framework_calls import (
     asks_for_approval,
     execute_approved,
     find_toolset,
+    identify_call,
     make_call_id,
 )
 from praval_tools.names import to_wire_name
@@ -137,7 +138,8 @@ class _Calls:
         toolset = self.find_toolset(None)
         if not asks_for_approval(toolset, call.name, call.arguments):
             return False
-        result = await toolset.aexecute(call, deps=context.context)
+        own = identify_call(toolset, call, partial(_has_request, context))
+        result = await toolset.aexecute(own, deps=context.context)
         if result.outcome is Outcome.APPROVAL_REQUIRED:
             _keep_request(context, str(result.approval_id))
             return True
@@ -146,15 +148,16 @@ class _Calls:
 
     async def _invoke(self, context: ToolContext[object], name: str, arguments: str) -> object:
         toolset, call_id = self.find_toolset(context.agent), context.tool_call_id
-        call = ToolCall(call_id, name, arguments)  # the id that its request has
+        call, was_shown = ToolCall(call_id, name, arguments), partial(_has_request, context)
         result = self._take_result(call, context.usage)
         if result is None and context.is_tool_approved(name, call_id):
-            was_shown = partial(_has_request, context)
             result = await execute_approved(
                 self._registry, toolset, call, _FRAMEWORK, deps=context.context, was_shown=was_shown
             )
         elif result is None:
-            if not asks_for_approval(toolset, name):
+            if asks_for_approval(toolset, name):
+                call = identify_call(toolset, call, was_shown)
+            else:
                 call = ToolCall(make_call_id(toolset, call_id), name, arguments)
             result = await toolset.aexecute(call, deps=context.context)
         return _to_output(result)
