@@ -9,6 +9,7 @@ import msgspec
 
 from praval_tools.access.records import ToolRecord
 from praval_tools.names import shorten_repr
+from praval_tools.schema.type_hints import NOTHING, format_hint
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.implementation import ToolImplementation
 from praval_tools.tools.metadata import SAFETY_FIELDS, RiskLevel, Safety, ToolMetadata
@@ -88,12 +89,16 @@ def _get_declared_metadata(record: ToolRecord) -> ToolMetadata:
 
 
 def _describe_parameters(implementation: ToolImplementation) -> dict[str, tuple[str, bool]]:
-    """Return the type of each parameter as text, and whether it is required; nothing is compiled for it."""
+    """Return the type of each parameter as text, and whether it is required; nothing is compiled, no default read."""
     schema = implementation.supplied_schema
     if schema is None:
         with activate_tool_frame(implementation.name):  # classes in its hints may have code of their own
-            described = implementation.signature.describe_parameters().items()
-        return {name: (parameter["type"], parameter["required"]) for name, parameter in described}
+            parameters = implementation.signature.parameters
+            return {
+                parameter.name: (format_hint(parameter.hint), parameter.default is NOTHING)
+                for parameter in parameters
+                if parameter.kind == "normal"
+            }
     required = schema.get("required", ())
     return {
         name: (str(part.get("type", "")) if isinstance(part, Mapping) else "", name in required)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from functools import lru_cache
 
+from praval_tools.schema.json_values import is_json
 from praval_tools.schema.marked_values import has_marked_values
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.type_hints import Hint
@@ -50,7 +51,8 @@ def _make_schema_generator(base: Hint, hides_values: bool) -> Hint:
             if hides_values and has_marked_values(schema.get("default")):
                 schema = {key: value for key, value in schema.items() if key != "default"}
             described: JsonSchema = super().default_schema(schema)
-            return described if hides_values else {"default": None, **described}
+            default = described.get("default")
+            return described if hides_values else {**described, "default": default if is_json(default) else None}
 
     return SchemaWithoutSecrets
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from math import inf
 from typing import Annotated, Any, NotRequired, TypedDict
 
 import attrs
@@ -32,6 +33,7 @@ class Model(BaseModel):
     sizes: list[int] | None = Field(default_factory=lambda: [7])
     password: str | None = SECRET
     box: Box | None = Box()
+    limit: float | None = inf
 
 
 class Row(TypedDict):
@@ -62,7 +64,7 @@ def take_row(row: Row) -> Any:
 
 NULLS = {"sizes": None, "pin": None}
 PART_NULLS = {"api_token": None, "sizes": None}
-MODEL = {"sizes": None, "password": None, "box": NULLS}
+MODEL = {"sizes": None, "password": None, "box": NULLS, "limit": None}
 
 
 def call_strictly(tool: Tool[..., Any], arguments: dict[str, Any], *, bound: bool = True) -> Any:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +231,28 @@ class TestParameters:
         with start(store, make_version(other), title="Wipe", tags=("disks",)) as second:
             assert "ok" == outcome(second, "wipe", disk="a")
             assert [] == list_waiting(second)
+
+    def test_no_default_is_read(self, store: Any) -> None:
+        """Defaults are no drift, and may be large, or of classes with code of their own."""
+        read = list[str]()
+
+        class Disk(Enum):
+            FIRST = "sda"
+
+            def __getattribute__(self, name: str) -> Any:
+                read.append(name)
+                return object.__getattribute__(self, name)
+
+        def wipe_one(disk: Any = Disk.FIRST) -> str:
+            """Wipe a disk."""
+            return str(disk)
+
+        registry = start(store, make_version(wipe_one))
+        read.clear()
+        registry.grant("wipe", "clerk")
+        registry.share_tool("wipe", by="admin")
+
+        assert [] == read
 
 
 class TestEndedGrants:

@@ -58,9 +58,10 @@ class KnownSchema:
         return None if part is None else self._enter(part)
 
     def get_items(self) -> KnownSchema:
-        """Return the schema of each item of a list."""
+        """Return the schema of each item of a list, a union where items differ."""
         part = self._get_only_branch("array")
-        return self._enter(True if "prefixItems" in part else part.get("items", True))
+        parts = [*list_or_empty(part.get("prefixItems")), part.get("items", True)]
+        return self._enter(True if True in parts else {"anyOf": parts})
 
     def get_item(self, index: int) -> KnownSchema:
         """Return the schema of the item at *index* of a list."""
@@ -77,7 +78,8 @@ class KnownSchema:
         """Tell whether texts stand for a `Decimal`, which bounds see as a number."""
         branches = self._list_branches()
         texts = [branch for branch in branches if "string" in get_possible_types(branch)]
-        return texts == [DECIMAL_TEXT_SCHEMA] and any(get_possible_types(branch) == {"number"} for branch in branches)
+        is_no_other_text = bool(texts) and all(text == DECIMAL_TEXT_SCHEMA for text in texts)
+        return is_no_other_text and any(get_possible_types(branch) == {"number"} for branch in branches)
 
     @staticmethod
     def _get_other_part(branch: JsonSchema, name: str = "") -> SchemaPart:

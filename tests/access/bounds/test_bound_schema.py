@@ -381,6 +381,9 @@ class Refund:
     fee: str
 
 
+PAIR = tuple[Decimal, Decimal]
+
+
 class TestDecimals:
     """A Decimal is compared as a number, also deep in a value: a text would never be equal."""
 
@@ -429,7 +432,7 @@ class TestDecimals:
         assert is_refused is ("'1.10' applies to text; a Decimal is compared as a number" in refusal), refusal
 
     @pytest.mark.parametrize(
-        "hint", [Decimal, Decimal | None, list[Decimal] | None, dict[str, Decimal], Order], ids=str
+        "hint", [Decimal, Decimal | None, list[Decimal] | None, PAIR, dict[str, Decimal], Order], ids=str
     )
     @pytest.mark.parametrize(
         "bound", [{"pattern": "5"}, {"maxLength": 3}, {"const": "5"}, {"type": ["string", "null"]}], ids=str
@@ -438,6 +441,7 @@ class TestDecimals:
         """Broken promise: in a recursive class, beside null and in members they were granted, and permitted nothing."""
         wheres: dict[object, list[dict[str, Any]]] = {
             list[Decimal] | None: [{"items": bound}],
+            PAIR: [{"items": bound}],
             dict[str, Decimal]: [{"additionalProperties": bound}, {"properties": {"a": bound}}],
             Order: [
                 {"properties": {"fee": bound}},
@@ -458,6 +462,7 @@ class TestDecimals:
             (Order | Refund, {"properties": {"fee": {"pattern": "^5$"}}}),
             (Order | Refund, {"properties": {"fee": {"maximum": 5}}}),
             (Decimal | str, {"pattern": "5"}),
+            (tuple[str, Decimal], {"items": {"enum": ["1.10", 1.5]}}),
         ],
         ids=str,
     )
