@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from decimal import Decimal
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -18,7 +19,7 @@ from praval_tools.schema.json_input import MalformedArgumentsError, parse_json, 
 from praval_tools.schema.json_pointer import format_json_path, resolve_pointer
 from praval_tools.schema.schema_tree import JsonSchema, SchemaPart
 
-_NUMBER: Final = LazyRegex(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_NUMBER: Final = LazyRegex(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]{1,9})?")
 _MAX_DIGITS: Final = 400
 _UNION_BUDGET: Final = 20_000
 """How many branches of unions are tried; beyond it values stay as they are."""
@@ -178,9 +179,11 @@ def _parse_scalar_text(kinds: frozenset[str], text: str) -> Any:
     if kinds & {"integer", "number"} and len(text) <= _MAX_DIGITS and (match := _NUMBER.fullmatch(text)):
         if match[2] is None and match[3] is None:
             return int(text)
-        number, is_zero = float(text), not text.lower().partition("e")[0].strip("-0.")
-        if math.isfinite(number) and (number or is_zero) and ("number" in kinds or number.is_integer()):
-            return number if "number" in kinds else int(number)
+        number, exact = float(text), Decimal(text)
+        if "number" in kinds and math.isfinite(number) and (number or not exact):
+            return number
+        if "number" not in kinds and math.isfinite(number) and exact == exact.to_integral_value():
+            return int(exact)
     if "boolean" in kinds and text in ("true", "false"):
         return text == "true"
     return text
