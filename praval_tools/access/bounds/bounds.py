@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
-from itertools import islice
+from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from attrs import field, frozen
@@ -281,8 +281,9 @@ def _to_judged_value(schema: object, value: object, root: JsonSchema) -> object:
     if isinstance(value, str):
         return Decimal(value) if DECIMAL_TEXT_SCHEMA in branches else value
     if isinstance(value, list):
-        items = next((branch["items"] for branch in branches if "items" in branch), None)
-        return [_to_judged_value(items, item, root) for item in value]
+        known = next((branch for branch in branches if branch.get("type") == "array"), {})
+        schemas = chain(known.get("prefixItems", ()), repeat(known.get("items")))
+        return [_to_judged_value(part, item, root) for part, item in zip(schemas, value, strict=False)]
     if isinstance(value, dict):
         known = next((branch for branch in branches if branch.get("type") == "object"), {})
         members, other = known.get("properties", {}), known.get("additionalProperties")

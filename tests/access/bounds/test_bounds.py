@@ -288,7 +288,7 @@ class TestCallsOutside:
 
     @pytest.mark.parametrize("where", [
         {"fee": {"maximum": 3}}, {"fees": {"items": {"maximum": 3}}},
-        {"by_name": {"additionalProperties": {"minimum": 1}}},
+        {"pair": {"items": {"maximum": 3}}}, {"by_name": {"additionalProperties": {"minimum": 1}}},
         {"maybe": {"anyOf": [{"type": "null"}, {"maximum": 3}]}}, {"fee": {"maximum": 1}},
         {"type": "object", "properties": {"fee": {"maximum": 3}}},
     ], ids=str)  # fmt: skip
@@ -300,6 +300,7 @@ class TestCallsOutside:
         def charge(
             fee: Decimal = Decimal("1.5"),
             fees: list[Decimal] = [Decimal("2.5")],
+            pair: tuple[Decimal, Decimal] = (Decimal("1.5"), Decimal("2.5")),
             by_name: dict[str, Decimal] = {"x": Decimal("1.5")},
             maybe: Decimal | None = Decimal("1.5"),
         ) -> int:
