@@ -28,14 +28,13 @@ from praval_tools.schema.json_values import (
     copy_members,
     to_canonical_json,
 )
-from praval_tools.schema.model_schemas import describe_model, describe_result
+from praval_tools.schema.model_schemas import clean_model_schema, describe_model, describe_result
 from praval_tools.schema.scalars import make_iterator_error, make_unencodable_error
 from praval_tools.schema.schema_tree import (
     JsonSchema,
     close_object_schemas,
     inline_references,
     iter_schemas,
-    map_subschemas,
 )
 from praval_tools.schema.type_handler import (
     DecodeHook,
@@ -252,35 +251,11 @@ def _build_model_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
         for name in definitions:  # the names first, because the schemas refer to each other
             references[f"#/$defs/{name}"] = builder.build_reference((hint, name), name, dict)["$ref"]
         for name, definition in definitions.items():
-            cleaned_definition = _clean_model_schema(definition, references, builder.hides_values)
+            cleaned_definition = clean_model_schema(definition, references, builder.hides_values)
             builder.replace_definition((hint, name), cleaned_definition)
-        cleaned: JsonSchema = _clean_model_schema(schema, references, builder.hides_values)
-        return cleaned
+        return clean_model_schema(schema, references, builder.hides_values)
 
     return builder.build_reference(hint, get_class_name(hint), build)
-
-
-_VALUE_KEYWORDS: Final = frozenset({
-    "default", "examples", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"
-})  # fmt: skip
-
-
-def _clean_model_schema(node: Any, references: Mapping[str, str], hides_values: bool) -> Any:
-    """Return *node* without titles, and without values that are no JSON, its references renamed."""
-    if not isinstance(node, dict):
-        return node
-    cleaned = map_subschemas(node, lambda inner: _clean_model_schema(inner, references, hides_values))
-    cleaned.pop("title", None)
-    for keyword in _VALUE_KEYWORDS & cleaned.keys():
-        try:
-            to_canonical_json(cleaned[keyword])
-        except ValueError:  # infinity and NaN are no JSON
-            del cleaned[keyword]
-    if hides_values and cleaned.get("writeOnly") is True:
-        cleaned.pop("default", None)
-    if "$ref" in cleaned:
-        cleaned["$ref"] = references.get(cleaned["$ref"], cleaned["$ref"])
-    return cleaned
 
 
 def _make_model_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHook:

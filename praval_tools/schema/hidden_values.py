@@ -10,6 +10,7 @@ from praval_tools.schema.schema_tree import (
     JsonSchema,
     SchemaPart,
     SchemaPath,
+    get_item_name,
     iter_located_schemas,
     iter_schemas,
     map_subschemas,
@@ -19,6 +20,7 @@ from praval_tools.schema.secret_names import DEFAULT_SECRET_NAMES, SecretNames, 
 
 _VALUE_KEYWORDS: Final = ("default", "examples", "example")
 _DEFINITIONS: Final = ("$defs", "definitions")
+_ITEM_LISTS: Final = ("prefixItems", "items")
 _is_secret_name: Final = SecretNames(DEFAULT_SECRET_NAMES)
 
 
@@ -71,7 +73,12 @@ def blank_values(schema: SchemaPart) -> SchemaPart:
 
 def holds_named_secret(name: str, value: object) -> bool:
     """Tell whether a JSON value is a secret by its *name*, or by that of anything in it."""
-    return (_is_secret_name(name) and _tells_secret(name, value)) or _holds_secret(value)
+    return is_named_secret(name, value) or _holds_secret(value)
+
+
+def is_named_secret(name: str, value: object) -> bool:
+    """Tell whether a value, JSON or not, is a secret by its *name*: neither empty, true or false, nor an amount."""
+    return _is_secret_name(name) and _tells_secret(name, value)
 
 
 class _ValueHider:
@@ -87,12 +94,13 @@ class _ValueHider:
         for part in parts:
             if marks_secret(part):
                 self._raise_secrecy([part], _Secrecy.MARKED)
-            named = [inner for name, inner in _list_members(part, "properties") if _is_secret_name(name)]
+            members = [*_list_members(part, "properties"), *_list_named_items(part)]
+            named = [inner for name, inner in members if _is_secret_name(name)]
             self._raise_secrecy(named, _Secrecy.NAMED)
 
     def _find_marking_definitions(self) -> Set[str]:
-        """Return the references to definitions that mark anything as secret, or refer to one that does."""
-        marking = {reference for reference, part in self._definitions.items() if has_secret_schema(part)}
+        """Return the references to definitions with a secret that no key of a value names, or that refer to one."""
+        marking = {reference for reference, part in self._definitions.items() if _has_hidden_place(part)}
         references = {reference: set(_iter_references(part)) for reference, part in self._definitions.items()}
         while more := {name for name, used in references.items() if name not in marking and used & marking}:
             marking |= more
@@ -117,8 +125,9 @@ class _ValueHider:
             for keyword, value in part.items()
             if keyword not in _VALUE_KEYWORDS or not _is_hidden(keyword, value, secrecy, name, is_around=is_around)
         }  # fmt: skip
+        lists = {keyword: rest[keyword] for keyword in _ITEM_LISTS if isinstance(rest.get(keyword), list)}
         changed = map_subschemas(
-            {keyword: value for keyword, value in rest.items() if keyword not in ("properties", *_DEFINITIONS)},
+            {keyword: value for keyword, value in rest.items() if keyword not in ("properties", *_DEFINITIONS, *lists)},
             lambda inner: self.hide(inner, secrecy, name),
         )
         if isinstance(rest.get("properties"), dict):
@@ -126,6 +135,8 @@ class _ValueHider:
                 key: self.hide(inner, max(secrecy, _Secrecy(_is_secret_name(key))), key)
                 for key, inner in _list_members(rest, "properties")
             }
+        for keyword, items in lists.items():
+            changed[keyword] = [self._hide_item(inner, secrecy, name) for inner in items]
         for keyword in _DEFINITIONS:
             if isinstance(rest.get(keyword), dict):
                 changed[keyword] = {
@@ -134,13 +145,36 @@ class _ValueHider:
                 }
         return {keyword: changed.get(keyword, value) for keyword, value in rest.items()}
 
+    def _hide_item(self, item: SchemaPart, secrecy: _Secrecy, name: str) -> SchemaPart:
+        own_name = get_item_name(item)
+        return self.hide(item, max(secrecy, _Secrecy(_is_secret_name(own_name))), own_name or name)
+
     def _contains_marks(self, part: JsonSchema) -> bool:
-        return has_secret_schema(part) or not self._marking.isdisjoint(_iter_references(part))
+        return _has_hidden_place(part) or not self._marking.isdisjoint(_iter_references(part))
 
 
 def _list_members(part: JsonSchema, keyword: str) -> list[tuple[str, SchemaPart]]:
     members = part.get(keyword)
     return list(members.items()) if isinstance(members, dict) else []
+
+
+def _list_named_items(part: JsonSchema) -> list[tuple[str, SchemaPart]]:
+    """Return the schemas of the single places of an array, with the names of these."""
+    lists = [part[keyword] for keyword in _ITEM_LISTS if isinstance(part.get(keyword), list)]
+    return [(get_item_name(item), item) for items in lists for item in items]
+
+
+def _has_hidden_place(schema: JsonSchema) -> bool:
+    """Tell whether *schema* marks anything as secret, or names a place of an array so: no key of a value says it."""
+    places = (place for part in iter_schemas(schema) for place in _list_named_items(part))
+    is_named = any(_is_secret_name(name) and _takes_secret(name, item) for name, item in places)
+    return is_named or has_secret_schema(schema)
+
+
+def _takes_secret(name: str, item: SchemaPart) -> bool:
+    """Tell whether a value of *item*, which is named like a secret, may be one."""
+    kind = item.get("type") if isinstance(item, dict) else None
+    return not (kind == "boolean" or (kind in ("integer", "number") and is_amount(name)))
 
 
 def _iter_references(part: object) -> Iterator[str]:
@@ -160,13 +194,13 @@ def _is_hidden(keyword: str, value: object, secrecy: _Secrecy, name: str, *, is_
 def _holds_secret(value: object) -> bool:
     """Tell whether a JSON value has a member, at any depth, that is named like a secret and is one."""
     if isinstance(value, Mapping):
-        named = any(_is_secret_name(key) and _tells_secret(key, item) for key, item in value.items())
+        named = any(is_named_secret(key, item) for key, item in value.items())
         return named or any(map(_holds_secret, value.values()))
     return isinstance(value, list) and any(map(_holds_secret, value))
 
 
 def _tells_secret(name: str, value: object) -> bool:
     """Tell whether a value under the name of a secret is one: neither empty, nor true or false, nor an amount."""
-    if isinstance(value, bool) or value in (None, "", [], {}):
-        return False
+    if value is None or isinstance(value, bool) or (type(value) in (str, list, dict) and not value):
+        return False  # a value of another class is not asked whether it is empty
     return not (isinstance(value, int | float) and is_amount(name))

@@ -13,6 +13,7 @@ from praval_tools.schema.class_fields import (
     is_pydantic_model,
     is_pydantic_secret,
 )
+from praval_tools.schema.hidden_values import is_named_secret
 from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES
 from praval_tools.schema.marked_members import has_plain_parts, iter_keys, iter_parts
 from praval_tools.schema.model_marks import Member, iter_members, may_hold_instances, read_computed_hints
@@ -80,7 +81,11 @@ def has_members(kind: Hint) -> bool:
 
 
 def iter_class_members(instance: object, *, with_computed: bool) -> Iterator[Member]:
-    """Yield what an instance of a class that has members holds and, if asked for, computes."""
+    """
+    Yield what an instance of a class that has members holds and, if asked for, computes.
+
+    A member of a NamedTuple that is named like a secret counts as marked: in pydantic's JSON it has no name.
+    """
     kind: Hint = type(instance)
     if is_pydantic_model(kind):
         yield from iter_members(instance, with_computed=with_computed)
@@ -92,6 +97,7 @@ def iter_class_members(instance: object, *, with_computed: bool) -> Iterator[Mem
     for name in (*marks.attributes, *(marks.computed if with_computed else ())):
         value = _get_field(instance, name)
         is_marked = name in marks.outer_names or (name in marks.names and has_plain_parts(value))
+        is_marked = is_marked or (is_named_tuple(kind) and is_named_secret(name, value))
         yield Member(name, value, is_marked, name in marks.computed)
 
 

@@ -1,14 +1,20 @@
-"""Has pydantic describe its models, without defaults in which a class marks anything as secret."""
+"""Has pydantic describe its models: the fields of a NamedTuple with their names, and no default that holds a secret."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from typing import Final
 
-from praval_tools.schema.json_values import is_json
+from praval_tools.schema.json_values import is_json, to_canonical_json
 from praval_tools.schema.marked_values import has_marked_values
-from praval_tools.schema.schema_tree import JsonSchema
+from praval_tools.schema.schema_tree import JsonSchema, get_item_name, map_subschemas
 from praval_tools.schema.type_hints import Hint
+
+_VALUE_KEYWORDS: Final = frozenset({
+    "default", "examples", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"
+})  # fmt: skip
 
 
 def describe_model(hint: Hint, mode: str = "validation", *, hides_values: bool = True) -> JsonSchema:
@@ -54,7 +60,21 @@ def _make_schema_generator(base: Hint, hides_values: bool) -> Hint:
             default = described.get("default")
             return described if hides_values else {**described, "default": default if is_json(default) else None}
 
+        def named_tuple_schema(self, schema: Hint) -> JsonSchema:
+            return _name_items(super().named_tuple_schema(schema), schema["fields"])
+
+        def p_arguments_schema(self, arguments: Hint, var_args_schema: Hint) -> JsonSchema:  # before pydantic 2.14
+            return _name_items(super().p_arguments_schema(arguments, var_args_schema), arguments)
+
     return SchemaWithoutSecrets
+
+
+def _name_items(array: JsonSchema, fields: Iterable[Mapping[str, object]]) -> JsonSchema:
+    """Return the schema of a NamedTuple with the names of its fields as titles: they say what is secret."""
+    if "prefixItems" not in array:  # it has no field
+        return array
+    items = zip(array["prefixItems"], fields, strict=True)
+    return {**array, "prefixItems": [{**item, "title": field["name"]} for item, field in items]}
 
 
 def describe_result(hint: Hint) -> JsonSchema:
@@ -66,3 +86,28 @@ def describe_result(hint: Hint) -> JsonSchema:
         if "required" in schema:
             schema["required"] = [name for name in schema["required"] if name in other.get("required", ())]
     return written
+
+
+def clean_model_schema(schema: JsonSchema, references: Mapping[str, str], hides_values: bool) -> JsonSchema:
+    """
+    Return *schema* without titles, and without values that are no JSON, its references renamed.
+
+    The titles of the items of an array stay: they are the names of the fields of a NamedTuple.
+    """
+    cleaned = map_subschemas(
+        schema, lambda part: clean_model_schema(part, references, hides_values) if isinstance(part, dict) else part
+    )
+    cleaned.pop("title", None)
+    for item, cleaned_item in zip(schema.get("prefixItems", ()), cleaned.get("prefixItems", ()), strict=True):
+        if name := get_item_name(item):
+            cleaned_item["title"] = name
+    for keyword in _VALUE_KEYWORDS & cleaned.keys():
+        try:
+            to_canonical_json(cleaned[keyword])
+        except ValueError:  # infinity and NaN are no JSON
+            del cleaned[keyword]
+    if hides_values and cleaned.get("writeOnly") is True:
+        cleaned.pop("default", None)
+    if "$ref" in cleaned:
+        cleaned["$ref"] = references.get(cleaned["$ref"], cleaned["$ref"])
+    return cleaned

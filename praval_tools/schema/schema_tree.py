@@ -79,6 +79,16 @@ def iter_located_schemas(schema: object, path: SchemaPath = ()) -> Iterator[tupl
             yield from iter_located_schemas(value, (*path, keyword))
 
 
+def get_item_name(item: object) -> str:
+    """
+    Return the name of the place that *item*, a schema of one place of an array, has; the empty text if it has none.
+
+    It is the title, as which pydantic writes the names of the fields of a NamedTuple.
+    """
+    title = item.get("title") if isinstance(item, Mapping) else None
+    return title if isinstance(title, str) else ""
+
+
 def inline_references(schema: SchemaPart, root: Mapping[str, Any], *, deep: bool = True) -> SchemaPart:
     """
     Return *schema* with the schemas that its references lead to in their place.

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from praval_tools.cli.common import JsonObject
+from praval_tools.schema.schema_tree import get_item_name
 from praval_tools.schema.secret_marks import has_secret_schema, marks_secret
 from praval_tools.schema.secret_names import DEFAULT_SECRET_NAMES, SecretNames, is_amount
 from praval_tools.tools.mark_schemas import build_mark_schemas
@@ -18,6 +19,7 @@ SECRET_TEXT: Final = "[secret]"  # noqa: S105
 _VALUE_KEYWORDS: Final = ("default", "examples", "example", "const")
 _ALTERNATIVES: Final = ("anyOf", "oneOf", "allOf")
 _NAMED_SCHEMAS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_ITEM_LISTS: Final = ("prefixItems", "items")
 _LOCAL_DEFINITIONS: Final = ("#/$defs/", "#/definitions/")
 _NO_CONSTRAINTS: Final = frozenset(
     ("type", "title", "description", "default", "enum", "const", "items", "$ref", "properties", "required",
@@ -95,6 +97,10 @@ class SchemaRedactor:
                 for name, inner in value.items():
                     is_inner_secret = is_secret or self._is_secret_name(keyword, name, known)
                     yield from self._iter_secret_definitions(inner, is_inner_secret, known)
+            elif keyword in _ITEM_LISTS and isinstance(value, list):
+                for item in value:
+                    is_item_secret = is_secret or self._names_secret(get_item_name(item))
+                    yield from self._iter_secret_definitions(item, is_item_secret, known)
             elif keyword not in (*_VALUE_KEYWORDS, "enum"):
                 yield from self._iter_secret_definitions(value, is_secret, known)
 
@@ -126,7 +132,7 @@ class SchemaRedactor:
                 made[keyword] = self._redact_node(value, is_marked or is_secret, secret_definitions, name)
             elif isinstance(value, list):
                 made[keyword] = [
-                    self._redact_node(item, is_marked or is_secret, secret_definitions, name)
+                    self._redact_item(item, keyword, is_marked or is_secret, secret_definitions, name)
                     if isinstance(item, dict)
                     else item
                     for item in value
@@ -134,6 +140,12 @@ class SchemaRedactor:
             else:
                 made[keyword] = value
         return made
+
+    def _redact_item(
+        self, item: JsonObject, keyword: str, is_secret: bool, secret_definitions: set[str], name: str
+    ) -> JsonObject:  # fmt: skip
+        own_name = get_item_name(item) if keyword in _ITEM_LISTS else ""
+        return self._redact_node(item, is_secret or self._names_secret(own_name), secret_definitions, own_name or name)
 
 
 def marks_secrets(tool: AnyTool) -> bool:

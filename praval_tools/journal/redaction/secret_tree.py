@@ -8,7 +8,7 @@ from typing import Any, Final
 from attrs import Factory, define, field
 
 from praval_tools.schema.json_pointer import resolve_pointer
-from praval_tools.schema.schema_tree import iter_schemas
+from praval_tools.schema.schema_tree import get_item_name, iter_schemas
 from praval_tools.schema.secret_marks import has_secret_schema, marks_secret
 from praval_tools.schema.secret_names import is_amount
 from praval_tools.tools.value_codec import PythonValue
@@ -238,9 +238,11 @@ class _SecretTreeBuilder:
 
     def _build_member(self, step: str | int, schema: object) -> SecretNode:
         member = self.build_node(schema)
-        if self._is_validated or not (isinstance(step, str) and self._is_secret_name(step)):
+        name = step if isinstance(step, str) else get_item_name(schema)
+        is_key_of_value = self._is_validated and name is step  # whoever hides the value sees the key
+        if is_key_of_value or not (name and self._is_secret_name(name)):
             return member
-        if is_amount(step) and self.is_textless(schema, ()):
+        if is_amount(name) and self.is_textless(schema, ()):
             return member
         secret = self._add_node()  # others may share the node of the schema
         secret.secret, secret.alternatives = True, [member]

@@ -268,6 +268,18 @@ class TestPages:
 
         assert "hush" not in files and "[secret]" in files
 
+    def test_secrets_by_names_of_items(self, tmp_path: Path) -> None:
+        """The name of an item of an array is its title."""
+        word = {"type": "string", "default": "hush"}
+        reference = {"title": "codeword", "$ref": "#/$defs/word"}
+        items = [{"title": "codeword", **word}, reference, {"title": "door", "default": "front"}]
+        schema = {"properties": {"key": {"type": "array", "prefixItems": items}}, "$defs": {"word": word}}
+        registry = ToolRegistry(secrets=["codeword"])
+        registry.register_tool(Tool("unlock", "Unlock.", schema, lambda key: None, owned_by="ann"))
+        files = build_files(registry, tmp_path)
+
+        assert "hush" not in files and "front" in files
+
     def test_secrets_that_only_the_function_marks(self, tmp_path: Path) -> None:
         """Where the schema was given, what the hints of the function mark is left out of it, too."""
 
