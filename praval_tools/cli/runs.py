@@ -218,7 +218,7 @@ def replay_command(ctx: click.Context, run: str, *, dry: bool, as_json: bool) ->
         ensure_plugins_loaded(registry, ctx)
     journal = open_selected_journal(ctx)
     check_run_exists(journal, run)
-    entries = Recording(run, "id", journal.store.read(run_id=run)).entries.values()
+    entries = Recording(run, "content", journal.store.read(run_id=run)).entries.values()
     previews = [_preview_call(entry, registry) for entry in entries if entry.status != "new" and not entry.is_replaced]
     if as_json:
         print_json({"run_id": run, "calls": msgspec.to_builtins(previews)})

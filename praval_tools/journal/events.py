@@ -144,6 +144,7 @@ class AgentToolCall(_CallEventBase):
         principal: What tells the caller from others of its agent and chain: the digest of its delegation; empty for an
             agent that acts for itself and for the operator; `none` for a call that names no agent.
         toolcall_reason: Why the model made the call, where it is required to say so.
+        has_given_id: Whether the caller gave a call of a run its id; else the library made it.
     """
 
     type: ClassVar = EventType.AGENT_TOOL_CALL
@@ -159,6 +160,7 @@ class AgentToolCall(_CallEventBase):
     given: str = ""
     principal: str = ""
     toolcall_reason: str = ""
+    has_given_id: bool = False
 
 
 @frozen(kw_only=True)
@@ -238,6 +240,7 @@ class CallRefused(_CallEventBase):
         principal: What tells the caller from others of its agent and chain: the digest of its delegation; empty for an
             agent that acts for itself and for the operator; `none` for a call that names no agent.
         toolcall_reason: Why the model made the call, where it is required to say so.
+        has_given_id: Whether the caller gave a call of a run its id; else the library made it.
     """
 
     type: ClassVar = EventType.CALL_REFUSED
@@ -254,6 +257,7 @@ class CallRefused(_CallEventBase):
     given: str = ""
     principal: str = ""
     toolcall_reason: str = ""
+    has_given_id: bool = False
 
 
 @frozen(kw_only=True)

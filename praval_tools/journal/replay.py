@@ -46,6 +46,8 @@ class Recording:
         for entry in self._recorded_entries:
             if match == "position":
                 self._by_position.setdefault(self.find_outer_call(entry.parent_id), deque()).append(entry)
+        # a call that was stopped, and ran in a later life, comes after the equal ones that ran before it
+        for entry in sorted(self._recorded_entries, key=lambda entry: entry.begin_seq):
             self._index_by_content(entry, first=False)
 
     def _apply_record(self, record: Record) -> None:
@@ -56,7 +58,7 @@ class Recording:
         if entry is None:
             if record.type in _APPROVAL_TYPES:  # the process ended while a person was asked: the call is as if new
                 return
-            entry = self.entries[call_id] = ReplayEntry(call_id, record.agent, record.tool or "", len(self.entries) + 1)
+            entry = self.entries[call_id] = ReplayEntry(call_id, record.agent, record.tool or "")
         entry.apply_record(record)
 
     def _list_places(self) -> list[ReplayEntry]:
@@ -69,7 +71,7 @@ class Recording:
             keys = self._list_content_keys(entry)
             repetitions = [later_entries[key] for key in keys if key in later_entries]
             if entry.is_released and repetitions:
-                entry.is_replaced = True
+                entry.is_replaced = self._match_mode != "id"
                 place = places.pop(repetitions[0].call_id)
             else:
                 place = entry
@@ -105,8 +107,8 @@ class Recording:
                 if name is None or name in self.entries:  # the call of another position has it
                     name = new_id()
                 entry = self.entries[name] = ReplayEntry(
-                    name, query.agent, query.tool, len(self.entries) + 1, query.chain, query.principal, query.parent_id,
-                    query.digest, query.given_digest, query.fingerprint,
+                    name, query.agent, query.tool, query.chain, query.principal, query.parent_id, query.digest,
+                    query.given_digest, query.fingerprint, has_given_id=name == query.call_id,
                 )  # fmt: skip
             elif not entry.matches(query):
                 raise ReplayMismatchError(self.run_id, entry.call_id, str(entry), str(query))
@@ -119,6 +121,22 @@ class Recording:
                 entry.is_claimed = True
                 held.append(entry)
             return entry
+
+    def is_taken(self, entry: ReplayEntry) -> bool:
+        """
+        Tell whether an equal call stands for *entry*, or got it: the call that has its id is another one then.
+
+        Who gives an id that the library made knows it from that call, and means it.
+        """
+        if entry.is_replaced:
+            return True
+        return entry.has_given_id and entry.is_matched and entry.call_id not in self._by_requested_id
+
+    def note_replay(self, entry: ReplayEntry) -> None:
+        """Note that the call that has its id got the result of *entry*."""
+        with self._lock:
+            entry.was_requested = entry.is_matched = True
+            self._by_requested_id[entry.call_id] = entry
 
     def release_match(self, entry: ReplayEntry) -> None:
         """
@@ -152,10 +170,10 @@ class Recording:
             left = self._find_by_position(query)
             return left[0] if left else None  # of a mismatch, the position is that of the next call, too
         known = None if query.call_id is None else self.entries.get(query.call_id)
-        if query.call_id is not None and self._match_mode == "id":
+        if known is not None and not (known.matches(query) and self.is_taken(known)):
             return known
-        if known is not None and not (known.is_replaced and known.matches(query)):
-            return known
+        if known is None and query.call_id is not None and self._match_mode == "id":
+            return None
         waiting = self._find_by_content(query)
         if waiting:
             entry = waiting.popleft()

@@ -91,6 +91,7 @@ class _CallFields(msgspec.Struct, gc=False):
     principal: str = ""
     parent_id: str | None = None
     fingerprint: str = ""
+    has_given_id: bool = False
     outcome: str = ""
     by: str = ""
 
@@ -117,7 +118,6 @@ class ReplayEntry(msgspec.Struct, eq=False):
     call_id: str
     agent: str | None
     tool: str
-    position: int
     chain: tuple[str, ...] = ()
     principal: str = ""
     parent_id: str | None = None
@@ -127,6 +127,10 @@ class ReplayEntry(msgspec.Struct, eq=False):
     _status: CallStatus | None = "new"
     start: Record | None = None
     end: Record | None = None
+    begin_seq: int = 0
+    """The number in the run of its first record, or of the first one after it was stopped before it was entered."""
+    has_given_id: bool = False
+    """Whether its caller gave it its id; else the library made that."""
     attempts: int = -1
     may_have_run: bool = False
     was_requested: bool = False
@@ -147,6 +151,8 @@ class ReplayEntry(msgspec.Struct, eq=False):
     def apply_record(self, record: Record) -> None:
         """Apply *record*, the next one of this call, which was read from the store."""
         kind = record.type
+        if self.is_released or not self.begin_seq:
+            self.begin_seq = record.run_seq or 0
         self._count_attempt(record)
         if kind == _RESULT:  # only final results have an attempt; the others are decoded when their status is needed
             self.end, self._status = record, None if record.attempt is None else "done"
@@ -167,7 +173,7 @@ class ReplayEntry(msgspec.Struct, eq=False):
     def _apply_fields(self, record: Record) -> _CallFields:
         fields = decode_body(record, _decode_call_fields)
         self.digest, self.given_digest, self.parent_id = fields.digest, fields.given, fields.parent_id
-        self.chain, self.principal = fields.chain, fields.principal
+        self.chain, self.principal, self.has_given_id = fields.chain, fields.principal, fields.has_given_id
         if record.type == _CALL:
             self.fingerprint = fields.fingerprint
         return fields

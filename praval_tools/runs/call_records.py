@@ -136,6 +136,7 @@ class _CallEventBody(_EventBody, omit_defaults=True, kw_only=True, gc=False):
     digest: str = ""
     given: str = ""
     principal: str = ""
+    has_given_id: bool = False
 
 
 class _ResultEventBody(_EventBody, omit_defaults=True, kw_only=True, gc=False):
@@ -171,8 +172,9 @@ class CallRecordBuilder(msgspec.Struct):
         plan: What it has in common with others of its principal and tool.
         clock: Gives time and ids of the events.
         query: The query that finds the call on replay; None outside runs.
-        secrets: The secrets that were in its records up to now.
+        has_given_id: Whether the caller gave a call of a run its id.
         principal: What is recorded of its principal, beside agent and chain.
+        secrets: The secrets that were in its records up to now.
         tool: The name of the tool, as it is written.
         agent: Who called, as it is written.
         has_plain_arguments: Whether what the tool is about to get is JSON in which nothing is secret.
@@ -182,8 +184,9 @@ class CallRecordBuilder(msgspec.Struct):
     plan: CallPlan
     clock: Clock
     query: ReplayQuery | None = None
-    secrets: SecretMarkers = NO_SECRETS
+    has_given_id: bool = False
     principal: str = ""
+    secrets: SecretMarkers = NO_SECRETS
     tool: str = ""
     agent: str | None = None
     has_plain_arguments: bool = False
@@ -282,7 +285,7 @@ def build_plain_start_record(builder: CallRecordBuilder, run: RunTool, attempt: 
         chain=call.on_behalf_of, parent_id=call.parent_id, fingerprint=fingerprint,
     )  # fmt: skip
     if query is not None:
-        body.digest, body.given = query.digest, query.given_digest
+        body.digest, body.given, body.has_given_id = query.digest, query.given_digest, builder.has_given_id
     if builder.principal or run.attempts:  # rare; as keywords they would cost every call time
         body.principal, body.attempt = builder.principal, run.attempts + 1
     return _encode_plain_record(body, attempt)
@@ -323,7 +326,7 @@ def build_start_record(builder: CallRecordBuilder, run: RunTool, attempt: int | 
         **builder.build_common_fields(), **builder.digest_fields, arguments=arguments, chain=call.on_behalf_of,
         principal=builder.principal, parent_id=call.parent_id, fingerprint=run.tool.fingerprint,
         attempt=run.attempts + 1, toolcall_reason=call.reason, decision=to_recorded_decision(run.path.decision),
-        repairs=repairs,
+        repairs=repairs, has_given_id=builder.has_given_id,
     )  # fmt: skip
     return builder.build_record(event, attempt)
 
@@ -393,6 +396,7 @@ def build_refusal_record(builder: CallRecordBuilder, result: ToolResult, attempt
         error=result.error if error is None else str(error), error_type=result.error_type,
         problems=() if error is None else error.problems, chain=builder.call.on_behalf_of,
         principal=builder.principal, parent_id=builder.call.parent_id, toolcall_reason=builder.call.reason,
+        has_given_id=builder.has_given_id,
     ), attempt)  # fmt: skip
 
 

@@ -212,7 +212,7 @@ class ModelLog:
     def replay_result(self, call: ToolCall) -> ToolResult:
         """Return the recorded result of a call that is done."""
         entry = self._run.recording.entries[call.tool_call_id or ""]
-        entry.was_requested = entry.is_matched = True
+        self._run.recording.note_replay(entry)
         tool = self._recorder.plans.find_tool(call)
         max_size = None if tool is None else self._recorder.runtime.get_max_result_size(tool)
         return build_replayed_result(entry, call.tool_call_id, tool, max_size)
@@ -220,7 +220,7 @@ class ModelLog:
     def _is_done(self, step: int, call: dict[str, Any]) -> bool:
         """Tell whether *call* of a recorded reply is done; another principal's, or of another tool, may have its id."""
         entry = self._run.recording.entries.get(self.build_call_id(step, call["id"]))
-        if entry is None or entry.status != "done":
+        if entry is None or entry.status != "done" or self._run.recording.is_taken(entry):
             return False
         return entry.is_call_of(self._agent, self._chain, self._principal, call["name"])
 

@@ -104,7 +104,7 @@ class Recorder:
                 entry.call_id, call.name, call.arguments, call.agent, run.run_id, call.on_behalf_of, query.parent_id,
                 call.reason, call.engine,
             )  # fmt: skip
-            builder = CallRecordBuilder(call, plan, self.runtime.clock, query, principal=query.principal)
+            builder = CallRecordBuilder(call, plan, self.runtime.clock, query, entry.has_given_id, query.principal)
             builder.add_marked_secrets(progress)
             write_state = CallWriteState(builder, run, entry, initial_status=status_before)
             try:

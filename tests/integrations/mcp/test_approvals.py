@@ -211,6 +211,23 @@ class TestElicitation:
 
         run(main)
 
+    def test_waits_for_the_operator_after_a_cancel(self, era: str, registry: ToolRegistry) -> None:
+        """A user who decides nothing is asked once a call; the request stays, and the operator's yes counts."""
+
+        async def main() -> None:
+            user, asked = answering(CANCEL, CANCEL)
+            served = server(registry, agent="analyst", elicit_approvals=True)
+            async with Client(served, mode=era, elicitation_callback=user) as client:
+                for count in (1, 2):
+                    result = await client.call_tool("wire", {"to": "bob"})
+                    assert result.is_error and "needs an approval" in get_text(result)
+                    assert count == len(asked)
+                (request,) = registry.approvals.pending()
+                registry.approvals.answer(request.id, Allow())
+                assert "sent 1.0 to bob" == get_text(await client.call_tool("wire", {"to": "bob"}))
+
+        run(main)
+
     def test_waits_for_the_operator_where_the_client_cannot_ask(self, era: str, registry: ToolRegistry) -> None:
         """A client without elicitation gets the text that the call needs an approval."""
 

@@ -81,6 +81,11 @@ def get_elicited_answer(
     return _read_answer((params.input_responses or {}).get(_APPROVAL_KEY), principal)
 
 
+def was_left_open(params: types.CallToolRequestParams, request_id: str | None) -> bool:
+    """Tell whether the call brings what the client's user answered to the request, which is pending all the same."""
+    return params.request_state == request_id and _APPROVAL_KEY in (params.input_responses or {})
+
+
 def may_elicit(context: RequestContext) -> bool:
     """Tell whether the client can ask its user for an approval."""
     capabilities = context.session.client_capabilities

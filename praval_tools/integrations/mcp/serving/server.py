@@ -25,6 +25,7 @@ from praval_tools.integrations.mcp.serving.approvals import (
     find_entry,
     get_elicited_answer,
     may_elicit,
+    was_left_open,
 )
 from praval_tools.integrations.mcp.serving.list_notifier import Notify, ToolListNotifier
 from praval_tools.integrations.mcp.serving.listing import ListingCache, find_input_schema, render_answer
@@ -145,7 +146,8 @@ class ToolServer(Server[ToolListNotifier]):
                     result = await self._run_call(toolset, call)
             else:
                 result = await self._run_call(toolset, call)
-            if self._elicits_approvals and result.outcome is Outcome.APPROVAL_REQUIRED and may_elicit(context):
+            may_ask = self._elicits_approvals and may_elicit(context) and not was_left_open(params, result.approval_id)
+            if may_ask and result.outcome is Outcome.APPROVAL_REQUIRED:
                 if result.approval_id in self._asked:  # by an equal call, since this one began
                     call = replace(call, tool_call_id=None).with_id()
                     result = await self._run_call(toolset, call)
