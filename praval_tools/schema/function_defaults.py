@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Container, Iterator, Mapping, Set
 from types import CodeType, FunctionType, MethodType
 from typing import Final, NamedTuple, TypeAlias
 
@@ -35,7 +35,7 @@ def list_defaults(signature: Signature) -> dict[str, object]:
     return {item.name: item.default for item in parameters if item.default is not NOTHING}
 
 
-def find_passable_defaults(function: object, signature: Signature, offered: Set[str]) -> dict[str, object]:
+def find_passable_defaults(function: object, signature: Signature, offered: Container[str]) -> dict[str, object]:
     """
     Return the defaults that can be passed to *function* by name.
 
@@ -53,20 +53,20 @@ def find_passable_defaults(function: object, signature: Signature, offered: Set[
     layers, defaults = list(_iter_layers(function)), list_defaults(signature)
     for code, values in reversed(layers):
         if code is None:
-            defaults |= {name: values[name] for name in values.keys() & offered}
+            defaults |= {name: value for name, value in values.items() if name in offered}
         else:
             defaults = {name: value for name, value in defaults.items() if is_taken_by(code, name)}
     own = _collect_defaults_of_wrappers(layers, is_taken_by)
     return {name: value for name, value in own.items() if name in offered or _may_take(signature, name)} | defaults
 
 
-def find_defaults_of_wrappers(function: object, names: Set[str], offered: Set[str]) -> dict[str, object]:
+def find_defaults_of_wrappers(function: object, names: Set[str], offered: Container[str]) -> dict[str, object]:
     """Return the defaults that wrappers of *function* have for *names*, of which a caller may give *offered*."""
     own = _collect_defaults_of_wrappers(list(_iter_layers(function)), _make_name_test(offered))
     return {name: value for name, value in own.items() if name in names}
 
 
-def _make_name_test(offered: Set[str]) -> _NameTest:
+def _make_name_test(offered: Container[str]) -> _NameTest:
     return lambda code, name: (_takes_name if name in offered else _has_parameter)(code, name)
 
 
@@ -89,7 +89,7 @@ def _may_take(signature: Signature, name: str) -> bool:
     return kinds.get(name) == "normal" or (name not in kinds and len(kinds) < len(signature.parameters))
 
 
-def is_taken(function: object, name: str, offered: Set[str]) -> bool:
+def is_taken(function: object, name: str, offered: Container[str]) -> bool:
     """Tell whether *function* and each wrapper of it take a default of this name, by `find_passable_defaults`."""
     is_taken_by = _make_name_test(offered)
     return all(code is None or is_taken_by(code, name) for code, _ in _iter_layers(function))

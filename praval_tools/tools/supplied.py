@@ -10,6 +10,7 @@ from praval_tools.schema.encode import Encoder, to_json_bytes
 from praval_tools.schema.function_defaults import find_passable_defaults
 from praval_tools.schema.hidden_values import blank_values, hide_values_of_secrets
 from praval_tools.schema.json_input import copy_json, normalize_json
+from praval_tools.schema.offered_names import OfferedNames
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.secret_marks import hide_secret_values
 from praval_tools.schema.signature import Signature
@@ -39,8 +40,8 @@ class SuppliedSchema:
     ) -> None:  # fmt: skip
         self.parameters_schema = hide_values_of_secrets(hide_secret_values(schema, marked_names))
         self._schema, self.result_schema = schema, result_schema
-        self.validator = Validator(schema, lambda: list_reserved_names(get_function()[1]))
-        self._offered = schema.get("properties", {}).keys()
+        self.validator = Validator(schema, self._list_taken_names)
+        self._offered = OfferedNames(schema, self._list_taken_names)
         self._get_function, self._reader = get_function, ValueReader()
         self.encode_result: ValueHook = Encoder().encode_value
         self.fast_path_code = self.keyword_fast_path_code = FastPathBody(
@@ -51,6 +52,9 @@ class SuppliedSchema:
                 "copy": copy_json, "complete": self.complete_values,
             },
         )  # fmt: skip
+
+    def _list_taken_names(self) -> frozenset[str]:
+        return list_reserved_names(self._get_function()[1])
 
     @compiled_property
     def blank_schema(self) -> JsonSchema:

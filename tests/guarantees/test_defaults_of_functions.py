@@ -1,6 +1,7 @@
 """What policies, approvers and bounds see of a default is what a function gets, whatever wraps it, wherever it runs."""
 
-# Tests of: schema/function_defaults, execution/sent_values, tools/supplied, tools/compiled, schema/codegen
+# Tests of: schema/function_defaults, schema/offered_names, schema/codegen, execution/sent_values, tools/supplied
+# Tests of: tools/compiled
 
 from __future__ import annotations
 
@@ -21,6 +22,34 @@ TO: dict[str, Any] = {"type": "string"}
 OPEN: dict[str, Any] = {"type": "object", "properties": {"to": TO, "amount": {}}, "required": ["to"]}
 HIDDEN: dict[str, Any] = {"type": "object", "properties": {"to": TO}, "additionalProperties": False}
 """It does not have the parameter with the default."""
+UNNAMED_OPEN: dict[str, Any] = {**HIDDEN, "additionalProperties": True}
+"""It takes it without a name."""
+
+AMOUNT: dict[str, Any] = {"properties": {"amount": {"type": "integer"}}}
+UNNAMED: dict[str, dict[str, Any]] = {
+    "open": {"additionalProperties": True},
+    "typed": {"additionalProperties": {"type": "integer"}},
+    "pattern": {"patternProperties": {"^am": {"type": "integer"}}, "additionalProperties": False},
+    "all": {"allOf": [AMOUNT]},
+    "all closed": {"allOf": [{"properties": {"to": TO, "amount": {}}, "additionalProperties": False}]},
+    "all open": {"allOf": [{"additionalProperties": True}]},
+    "any": {"anyOf": [AMOUNT, {"required": ["other"]}]},
+    "reference": {"$ref": "#/$defs/amount", "$defs": {"amount": AMOUNT}},
+    "reference to an open one": {"$ref": "#/$defs/open", "$defs": {"open": {"additionalProperties": True}}},
+    "nested": {"allOf": [{"anyOf": [{"$ref": "#/$defs/all"}]}], "$defs": {"all": {"allOf": [AMOUNT]}}},
+}
+"""What lets a caller give the amount, which the properties at the root do not name."""
+UNBOUNDED: dict[str, dict[str, Any]] = {
+    "one": {"oneOf": [{**AMOUNT, "required": ["to"]}, {"required": ["other"]}]},
+    "condition": {"if": {"required": ["to"]}, "then": AMOUNT},
+    "other condition": {"if": {"required": ["other"]}, "else": AMOUNT},
+    "dependent": {"dependentSchemas": {"to": AMOUNT}},
+    "old dependent": {"$schema": "http://json-schema.org/draft-07/schema#", "dependencies": {"to": AMOUNT}},
+    "unevaluated": {"unevaluatedProperties": {"type": "integer"}},
+    "anchor": {"$ref": "#amount", "$defs": {"amount": {"$anchor": "amount", **AMOUNT}}},
+    "itself": {"$ref": "#", "allOf": [AMOUNT]},
+}
+"""Others, some of which bounds do not read, and refuse."""
 
 JUDGES = ("policy", "approver", "edit", "bound", "nobody")
 JUDGED = ("policy", "approver", "edit")
@@ -281,8 +310,65 @@ class TestDefaultsOfWrappers:
             assert "ann 7" == judge(function, schema, "policy").result.result
 
 
+class TestNamesBesideProperties:
+    """Broken promise: what a schema lets a caller give in another way than by `properties` ran, and nobody saw it."""
+
+    @pytest.mark.parametrize("judge_name", ["policy", "approver", "nobody"])
+    @pytest.mark.parametrize("wrap", [wrap_openly, wrap_any, lambda function: function])
+    @pytest.mark.parametrize("given", [{}, {"amount": 7}], ids=str)
+    @pytest.mark.parametrize("case", [*UNNAMED, *UNBOUNDED])
+    def test_are_shown(self, case: str, given: dict[str, Any], wrap: Callable[..., Any], judge_name: str) -> None:
+        """A default runs as it was shown, whatever is around the function."""
+        schema = {"type": "object", "properties": {"to": TO}, **(UNNAMED | UNBOUNDED)[case]}
+        judged = judge(wrap(pay), schema, judge_name, to="ann", **given)
+
+        expected = {"to": "ann", "amount": 5, **given}
+        assert (Outcome.OK, expected) == (judged.result.outcome, judged.result.result)
+        assert all(expected == shown for shown in judged.shown)
+        assert [{"to": "ann", **given}] == judged.recorded
+
+    @pytest.mark.parametrize("wrapper", GENEROUS)
+    @pytest.mark.parametrize("function", [require, take_any, lambda to, amount=OTHER: amount])
+    @pytest.mark.parametrize("case", UNNAMED)
+    def test_are_bounded(self, case: str, function: Any, wrapper: str) -> None:
+        """A grant up to 10 pays no 1000, also where the default is that of a wrapper."""
+        schema = {"type": "object", "properties": {"to": TO}, **UNNAMED[case]}
+        where = {"type": "object", "properties": {"amount": {"maximum": 10}}, "required": []}
+        wrapped = wrap_openly(GENEROUS[wrapper](function))
+        with ToolRegistry() as registry:
+            registry.register_tool(Tool("pay", "Pay.", schema, wrapped, owned_by="boss"))
+            registry.grant("pay", "clerk", where=where)
+            result = registry.execute(ToolCall("1", "pay", {"to": "ann"}, "clerk"))
+
+        assert result.decision is not None and "out-of-bounds" == result.decision.rule
+
+    @pytest.mark.parametrize("function", [functools.partial(pay_any, amount=OTHER), functools.partial(pay_any, "b")])
+    def test_that_are_bound_are_given_by_nobody(self, function: Any) -> None:
+        """What a partial binds, no caller may give, unless the properties name it."""
+        schema = {"type": "object", "properties": {"note": TO}, "additionalProperties": True}
+        bound = {"to": "ann"} if "amount" in function.keywords else {}
+        judged = judge(function, schema, "policy", **bound)
+
+        assert [bound if bound else {"amount": 5}] == judged.shown
+        assert judged.result.result["amount"] == (OTHER if bound else 5)
+
+    def test_that_no_pattern_allows_are_the_function_s_own(self) -> None:
+        """A decorator that hands in a value itself is given no other."""
+
+        @functools.wraps(pay)
+        def wrapped(**given: Any) -> Any:
+            return pay(amount=OTHER, **given)
+
+        for more in ({}, {"patternProperties": {"^x": {}}}, {"allOf": [{"additionalProperties": False}]}):
+            schema = {"type": "object", "properties": {"to": TO}, **more}
+            schema |= {"allOf": [{"properties": {"to": {}}, "additionalProperties": False}]} if "allOf" in more else {}
+            judged = judge(wrapped, schema, "policy", to="ann")
+
+            assert ({"to": "ann", "amount": OTHER}, [{"to": "ann"}]) == (judged.result.result, judged.shown)
+
+
 class TestProcesses:
-    @pytest.mark.parametrize("schema", [OPEN, HIDDEN], ids=["open", "hidden"])
+    @pytest.mark.parametrize("schema", [OPEN, HIDDEN, UNNAMED_OPEN], ids=["open", "hidden", "unnamed"])
     @pytest.mark.parametrize("judge_name", [*JUDGED, "nobody"])
     @pytest.mark.parametrize("engine", ["thread", "process"])
     @pytest.mark.parametrize("name", ["pay_elsewhere", "pay_unevenly", "pay_slowly"])
@@ -310,16 +396,19 @@ class TestProcesses:
 
 
 class TestUnreadableDefaults:
+    @pytest.mark.parametrize("schema", [OPEN, UNNAMED_OPEN], ids=["open", "unnamed"])
     @pytest.mark.parametrize("judge_name", JUDGES)
     @pytest.mark.parametrize("default", NO_JSON, ids=lambda value: type(value).__name__)
-    def test_of_a_parameter_of_the_schema_are_refused(self, default: object, judge_name: str) -> None:
+    def test_of_a_parameter_of_the_schema_are_refused(
+        self, default: object, judge_name: str, schema: dict[str, Any]
+    ) -> None:
         """Broken promise: they were missing from what policies and approvers were shown, and the call ran."""
         got = list[object]()
 
         def note(to: str, amount: Any = default) -> None:
             got.append(amount)
 
-        judged = judge(note, OPEN, judge_name, to="ann")
+        judged = judge(note, schema, judge_name, to="ann")
 
         assert (Outcome.OK if judge_name == "nobody" else Outcome.FORBIDDEN) is judged.result.outcome
         assert ([] if judge_name != "nobody" else [default]) == got
