@@ -54,6 +54,10 @@ class ApprovalStore(Protocol):
         """Return the answer that was given to a request, used or not."""
         ...
 
+    def use_up_answer(self, request: ApprovalRequest) -> bool:
+        """Have no call use the `Allow` to a request any more; False where one has used it."""
+        ...
+
     def make_digest(self, text: bytes) -> str:
         """Return a digest of *text* that is the same in all processes, and tells nothing of it."""
         ...
@@ -249,6 +253,12 @@ class Approvals:
             entry.is_used = True
             return entry.answer
 
+    def use_up_answer(self, request: ApprovalRequest) -> bool:
+        """Have no call use the `Allow` to a request any more; False where one has used it."""
+        if self._find_local(request) is not None:
+            return self.take_answer(request) is not None
+        return self.store is not None and self.store.use_up_answer(request)
+
     def add_pending(self, request: ApprovalRequest) -> ApprovalRequest:
         """Let *request* wait in this process, unless an equal one does; return the one that waits."""
         with self._lock:
@@ -284,6 +294,11 @@ class Approvals:
             return _drop_equal_arguments(request, check_answer(answer))
         except ToolUsageError as error:
             return Deny(f"the handler's answer does not count: {error}")
+
+
+def list_unused_entries(approvals: Approvals) -> list[ApprovalEntry]:
+    """Return the requests that have not expired and whose answers were not used, the oldest first."""
+    return approvals._list_entries()
 
 
 def list_entries_of_tool(approvals: Approvals, tool: str, principal: Principal) -> list[ApprovalEntry]:

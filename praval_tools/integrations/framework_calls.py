@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
 from praval_tools.access.records import Principal
 from praval_tools.access.state import AccessState
 from praval_tools.errors import ToolArgumentsError, ToolDefinitionError, ToolUsageError
-from praval_tools.execution.approvals import list_entries_of_tool, write_exactly
+from praval_tools.execution.approvals import list_entries_of_tool, list_unused_entries, write_exactly
 from praval_tools.execution.context import FrameScope, activate_caller
 from praval_tools.execution.edited_arguments import find_edit_problem
 from praval_tools.execution.pipeline import bind_arguments
@@ -27,10 +27,15 @@ from praval_tools.registry.toolset import Toolset, get_executor
 from praval_tools.runs.model_log import find_current_run
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.compiled import Arguments
-from praval_tools.tools.decision import Allow, ApprovalAnswer, ApprovalRequest, Decision, Deny
+from praval_tools.tools.decision import Allow, ApprovalAnswer, ApprovalEntry, ApprovalRequest, Decision, Deny
 from praval_tools.tools.frames import get_current_actor
 from praval_tools.tools.implementation import BoundArguments
 from praval_tools.tools.tool import AnyTool
+
+_USED: Final = Deny("what was approved was used before, or was another call; make the call again", by="praval-tools")
+"""The answer to a call of which nobody was shown that it is made, or made once more."""
+_ENDED: Final = Deny("nobody need be asked about it any more", by="praval-tools")
+"""The answer to a request whose call runs without it."""
 
 WasShown: TypeAlias = Callable[[str], bool]
 """Tells of a request's id whether the conversation that is resumed has waited for that request."""
@@ -105,10 +110,15 @@ def asks_for_approval(toolset: Toolset, name: str, arguments: object = None) -> 
         name: The tool, as the model calls it.
         arguments: Those of the call; None: tell whether any call may wait.
     """
+    return get_executor(toolset).runtime.approvals.handler is None and _needs_approval(toolset, name, arguments)
+
+
+def _needs_approval(toolset: Toolset, name: str, arguments: object) -> bool:
+    """Tell whether a call needs an approval, of whomever; None for *arguments*: whether any call may need one."""
     runtime, principal = get_executor(toolset).runtime, toolset.principal
     state = runtime.access_store.get_fresh_state()
     tool, policies = _find_tool(state, name), state.policies
-    if tool is None or runtime.approvals.handler is not None:
+    if tool is None:
         return False
     if tool.metadata.requires_approval or not policies or arguments is None:
         return tool.metadata.requires_approval or bool(policies)
@@ -173,13 +183,14 @@ async def execute_approved(
             is true counts. None: the id of the call says which conversation it is of.
     """
     waiting = {request for request in list_waiting(registry) if was_shown is None or was_shown(request)}
-    if (request := find_unneeded_request(registry, toolset, call, was_shown)) is not None:
-        end_request(registry, request, is_repeated=edited is None)
-        call = replace(call, tool_call_id=request.tool_call_id)
-        if edited is not None:
-            call = replace(call, arguments=edited)
-            if (refused := refuse_changed_edit(toolset, call)) is not None:
-                return refused
+    if (entry := find_unneeded_entry(registry, toolset, call, was_shown)) is not None:
+        call, given = replace(call, tool_call_id=entry.request.tool_call_id), Allow(edited)
+        if entry.answer is None:
+            end_request(registry, entry.request, is_repeated=edited is None)
+        decided = apply_answer(toolset, call, given if entry.answer is None else take_answer(toolset, entry))
+        if isinstance(decided, ToolResult):
+            return decided
+        call = decided
     elif was_shown is not None:
         call = identify_call(toolset, call, was_shown)
     result = await toolset.aexecute(call, deps=deps)
@@ -216,28 +227,67 @@ def _has_model_id(request: ApprovalRequest, call: ToolCall) -> bool:
     return call.tool_call_id in (request.tool_call_id, request.tool_call_id.partition("/")[2])
 
 
-def find_unneeded_request(
+def find_unneeded_entry(
     registry: ToolRegistry, toolset: Toolset, call: ToolCall, was_shown: WasShown | None = None
-) -> ApprovalRequest | None:
+) -> ApprovalEntry | None:
     """
-    Return the request that waits for a call of which the registry asks nobody in the framework any more.
+    Return the unused request for a call of which the registry asks nobody in the framework any more, with its answer.
 
-    The operator may lift an approval, or set a handler, while a person thinks; what the person says of the call counts.
-    Other calls of the agent may wait under the same id, which providers repeat: theirs is not returned.
+    The operator may lift an approval, or set a handler, while a person thinks; what the person says of the call counts,
+    and more what the operator has answered in the registry. Other calls of the agent may wait under the same id, which
+    providers repeat: theirs is not returned.
     """
-    caller = toolset.principal.agent, toolset.principal.chain
-    pending = [request for request in registry.approvals.pending() if (request.agent, request.chain) == caller]
+    caller, approvals = (toolset.principal.agent, toolset.principal.chain), get_runtime(registry).approvals
+    unused = [entry for entry in list_unused_entries(approvals) if (entry.request.agent, entry.request.chain) == caller]
     if was_shown is None:
-        requests = [request for request in pending if request.tool_call_id == call.tool_call_id]
+        entries = [entry for entry in unused if entry.request.tool_call_id == call.tool_call_id]
     else:
-        requests = [request for request in pending if was_shown(request.id) and _has_model_id(request, call)]
-    if not requests or asks_for_approval(toolset, call.name, call.arguments) or get_current_actor() != OPERATOR:
+        entries = [entry for entry in unused if was_shown(entry.request.id) and _has_model_id(entry.request, call)]
+    if not entries or asks_for_approval(toolset, call.name, call.arguments) or get_current_actor() != OPERATOR:
         return None
     read = _read_call(toolset, call)
     if read is None:
         return None
-    ours = (request for request in requests if request.tool == read.tool.name and _is_shown_by(request, read.shown))
-    return next(ours, None)
+    entries = [entry for entry in entries if entry.request.tool == read.tool.name and entry.answer != _ENDED]
+    ours = [_fill_secrets_in(entry, read.shown) for entry in entries if _is_shown_by(entry.request, read.shown)]
+    if _needs_approval(toolset, call.name, call.arguments):  # then the call itself finds what was answered
+        ours = [entry for entry in ours if entry.answer is None]
+    return min(ours, key=lambda entry: entry.answer is None, default=None)
+
+
+def _fill_secrets_in(entry: ApprovalEntry, arguments: Arguments) -> ApprovalEntry:
+    """Return *entry* with the secrets of *arguments*, where its answer is from another process, which had none."""
+    answer = entry.answer
+    if not isinstance(answer, Allow) or answer.arguments is None:
+        return entry
+    edited = {
+        name: arguments[name] if name in arguments and MARKER_PATTERN.search(str(value)) else value
+        for name, value in answer.arguments.items()
+    }
+    return replace(entry, answer=replace(answer, arguments=edited))
+
+
+def take_answer(toolset: Toolset, entry: ApprovalEntry) -> ApprovalAnswer:
+    """Return the answer that an entry of `find_unneeded_entry` has, which no other call uses then."""
+    approvals, answer = get_executor(toolset).runtime.approvals, entry.answer
+    assert answer is not None
+    return answer if isinstance(answer, Deny) or approvals.use_up_answer(entry.request) else _USED
+
+
+def apply_answer(toolset: Toolset, call: ToolCall, answer: ApprovalAnswer) -> ToolCall | ToolResult:
+    """Return a call that needs no approval any more as an answer has it, or the recorded result that refuses it."""
+    if isinstance(answer, Allow):
+        if answer.arguments is None:
+            return call
+        call = replace(call, arguments=answer.arguments)
+        return refuse_changed_edit(toolset, call) or call
+    executor, principal = get_executor(toolset), toolset.principal
+    reason = f": {answer.reason}" if answer.reason else ""
+    text = f"The approval of tool {call.name!r} was denied{reason}."
+    denied = ToolResult(
+        call.tool_call_id, call.name, principal.agent, Outcome.APPROVAL_DENIED, None, text, "approval-denied"
+    )
+    return executor.run_pipeline(call, principal, denied)
 
 
 def refuse_changed_edit(toolset: Toolset, call: ToolCall) -> ToolResult | None:
@@ -266,7 +316,7 @@ def _is_shown_by(request: ApprovalRequest, arguments: Arguments) -> bool:
 
 def end_request(registry: ToolRegistry, request: ApprovalRequest, *, is_repeated: bool) -> None:
     """
-    End a request that `find_unneeded_request` returned, so that it lets no other call pass.
+    End a request of `find_unneeded_entry` that waits, so that it lets no other call pass.
 
     Args:
         registry: Where it waits.
@@ -276,7 +326,7 @@ def end_request(registry: ToolRegistry, request: ApprovalRequest, *, is_repeated
     if is_repeated and get_runtime(registry).approvals.handler is not None:
         return
     with suppress(ToolUsageError):  # it was answered meanwhile
-        registry.approvals.answer(request.id, Deny("nobody need be asked about it any more", by="praval-tools"))
+        registry.approvals.answer(request.id, _ENDED)
 
 
 def list_waiting(registry: ToolRegistry) -> set[str]:
@@ -301,7 +351,7 @@ def answer_request(registry: ToolRegistry, result: ToolResult, waiting: set[str]
     if get_current_actor() != OPERATOR:  # whose code could as well have decided for the person
         return False
     if result.approval_id not in waiting:
-        answer = Deny("what was approved was used before, or was another call; make the call again", by="praval-tools")
+        answer = _USED
     with suppress(ToolUsageError):  # it was answered meanwhile: that answer counts
         registry.approvals.answer(result.approval_id, answer)
     return True

@@ -32,12 +32,13 @@ from pydantic import BaseModel, Discriminator, Field, PrivateAttr, create_model
 from praval_tools.formats.format import WireObject, encode_base64, get_content_blocks
 from praval_tools.integrations.framework_calls import (
     answer_request,
+    apply_answer,
     end_request,
     find_toolset,
-    find_unneeded_request,
+    find_unneeded_entry,
     list_waiting,
     make_call_id,
-    refuse_changed_edit,
+    take_answer,
 )
 from praval_tools.integrations.langchain_imports import import_tools
 from praval_tools.names import OPERATOR, has_type
@@ -47,7 +48,7 @@ from praval_tools.registry.toolset import Toolset
 from praval_tools.schema.json_values import replace_surrogates
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.content import Content
-from praval_tools.tools.decision import Allow, ApprovalRequest, Deny
+from praval_tools.tools.decision import Allow, ApprovalAnswer, ApprovalEntry, ApprovalRequest, Deny
 from praval_tools.tools.frames import get_current_actor
 
 __all__ = ["ToolAccess", "import_tools", "tools_for"]
@@ -299,23 +300,22 @@ class _Caller:
         call = ToolCall(self.call_id, name, arguments)
         if self.pause != "possible":
             return call, set()
-        if (request := find_unneeded_request(self.registry, self.toolset, call)) is not None:
-            call = self._apply_answer(call, request)
+        if (entry := find_unneeded_entry(self.registry, self.toolset, call)) is not None:
+            decided = apply_answer(self.toolset, call, self._get_answer(call, entry))
+            if isinstance(decided, ToolResult):
+                raise ToolException(decided.for_model())
+            call = decided
         return call, list_waiting(self.registry)
 
-    def _apply_answer(self, call: ToolCall, request: ApprovalRequest) -> ToolCall:
-        """Return a call that no longer needs the approval for which it interrupted the graph, as the person has it."""
+    def _get_answer(self, call: ToolCall, entry: ApprovalEntry) -> ApprovalAnswer:
+        """Return what is answered about a call that no longer needs the approval for which it interrupted the graph."""
+        if entry.answer is not None:
+            return take_answer(self.toolset, entry)
+        request = entry.request
         about = _describe_request(call, request.agent, request.reason, request)
         answer = _read_answer(interrupt(about, response_schema=_build_answer_type(call.name)))
         end_request(self.registry, request, is_repeated=isinstance(answer, Allow) and answer.arguments is None)
-        if isinstance(answer, Deny):
-            raise ToolException(f"The approval of tool {call.name!r} was denied: {answer.reason}.")
-        if answer.arguments is None:
-            return call
-        call = ToolCall(self.call_id, call.name, answer.arguments)
-        if (refused := refuse_changed_edit(self.toolset, call)) is not None:
-            raise ToolException(refused.for_model())
-        return call
+        return answer
 
     def _ask(self, call: ToolCall, result: ToolResult, waiting: set[str] | None) -> bool:
         """

@@ -142,6 +142,10 @@ class ApprovalRecorder:
         """Return the answer that was given to a request, used or not."""
         return self._stored.find_given_answer(request)
 
+    def use_up_answer(self, request: ApprovalRequest) -> bool:
+        """Have no call use the `Allow` to a request any more; False where one has used it."""
+        return self._stored.use_up_answer(request.id)
+
 
 def _warn_of_journal(text: str) -> None:
     warnings.warn(text, JournalWarning, stacklevel=get_user_stacklevel())

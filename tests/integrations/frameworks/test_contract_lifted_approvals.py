@@ -1,0 +1,86 @@
+# Tests of: integrations/framework_calls, integrations/langchain, integrations/openai_agents, integrations/pydantic_ai
+"""What the operator answered in the registry counts also where the call needs no approval any more, and once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from framework_contract import Framework, ModelCall, script
+
+from praval_tools import Allow, Ask, Deny, ToolRegistry
+from praval_tools.tools.decision import ApprovalAnswer
+
+Payments = list[int]
+ANSWERS: dict[str, tuple[ApprovalAnswer, Payments]] = {
+    "allow": (Allow(by="eve"), [1000]),
+    "edit": (Allow({"amount": 9}, by="eve"), [9]),
+    "deny": (Deny("no", by="eve"), []),
+}
+
+
+def by_flag(registry: ToolRegistry) -> tuple[Callable[[], object], Callable[[], object]]:
+    """Have all calls need an approval; return how to lift that, and how to restore it."""
+    registry.configure("pay", requires_approval=True)
+    return (
+        lambda: registry.configure("pay", requires_approval=False),
+        lambda: registry.configure("pay", requires_approval=True),
+    )
+
+
+def by_policy(registry: ToolRegistry) -> tuple[Callable[[], object], Callable[[], object]]:
+    """Have a policy ask; return how to lift that, and how to restore it."""
+    asks = [True]
+    registry.add_policy(lambda *_: Ask("it is much") if asks[0] else None)
+    return lambda: asks.__setitem__(0, False), lambda: asks.__setitem__(0, True)
+
+
+@pytest.fixture
+def paid() -> Payments:
+    """What was paid."""
+    return []
+
+
+@pytest.fixture(params=[None, "memory", "runs.db"])
+def registry(request: pytest.FixtureRequest, paid: Payments, tmp_path: Path) -> Iterator[ToolRegistry]:
+    """A registry in which a clerk may pay."""
+    journal = str(tmp_path / request.param) if request.param == "runs.db" else request.param
+    registry = ToolRegistry(journal=journal)
+
+    @registry.tool("pay", owned_by="clerk")
+    def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return "paid"
+
+    yield registry
+    registry.close()
+
+
+@pytest.mark.parametrize("require", [by_flag, by_policy])
+@pytest.mark.parametrize("answer", ANSWERS)
+@pytest.mark.parametrize("person", [True, False, {"amount": 7}], ids=str)
+def test_the_operators_answer_counts(
+    framework: Framework, registry: ToolRegistry, paid: Payments, require: Any, answer: str, person: Any
+) -> None:
+    """Broken promise: a call that the operator had denied or changed ran as the model made it, and again later."""
+    if isinstance(person, dict) and not framework.can_edit:
+        pytest.skip(f"{framework.name} has no way to change the arguments of a call")
+    lift, restore = require(registry)
+    model = script([ModelCall("pay", {"amount": 1000})], *["Done."] * 4)
+    agent = framework.make_agent(framework.make_adapter(registry), "clerk", model)
+    waiting = asyncio.run(framework.run(agent))
+    given, expected = ANSWERS[answer]
+    registry.approvals.answer(registry.approvals.pending()[0].id, given)
+    if person is False and framework.name != "langchain":  # their tools are not called then
+        expected = []
+
+    lift()
+    asyncio.run(framework.resume(agent, waiting, {"call_0": person}))
+    assert expected == paid
+    restore()
+    asyncio.run(framework.resume(agent, waiting, {"call_0": True}))
+    assert len(paid) <= 1 and (paid == [] or answer != "deny")
