@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime, time
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, TypeVar, cast, get_args, get_origin
+from types import UnionType
+from typing import Any, Final, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin
 
 import attrs
 from cattrs import BaseValidationError, Converter, IterableValidationError, IterableValidationNote
@@ -35,11 +36,21 @@ _TYPE_DESCRIPTIONS: Final = {
 _EXACT_TYPES: Final = (str, bool, int, datetime, date, time)
 
 
-def decode_table(document: ConfigDocument, table: object, kind: type[T], key: KeyPath) -> T:
+def decode_table(
+    document: ConfigDocument, table: object, kind: type[T], key: KeyPath, *, allows_null: bool = False
+) -> T:
     """
     Return *table*, which stands at *key* of the document, as an instance of the attrs class *kind*.
 
     What the class itself says of values that it refuses is in the error; it may hold a value.
+    A key without a value, as YAML allows it, is a mistake: what was meant to stand there may have been commented out.
+
+    Args:
+        document: Holds the table.
+        table: What was read.
+        kind: The class.
+        key: Where the table stands.
+        allows_null: Take null for a value where the hint has None.
 
     Raises:
         ConfigError: With every problem: unknown and missing keys, values of a wrong type or that the class refuses.
@@ -47,14 +58,14 @@ def decode_table(document: ConfigDocument, table: object, kind: type[T], key: Ke
     if not isinstance(table, Mapping):
         raise ConfigError([document.build_problem(key, "expected a table")])
     try:
-        return _get_converter().structure(dict(table), kind)
+        return _get_converter(allows_null).structure(dict(table), kind)
     except Exception as error:  # the seam to converters and validators of whoever wrote the class
         problems = [document.build_problem((*key, *path), text) for path, text in _iterate_problems(error, (), kind)]
     raise ConfigError(problems)
 
 
 @cache
-def _get_converter() -> Converter:
+def _get_converter(allows_null: bool) -> Converter:
     converter = Converter(forbid_extra_keys=True, detailed_validation=True)
     for exact in _EXACT_TYPES:
         converter.register_structure_hook(exact, partial(_check_exact_type, exact))
@@ -64,7 +75,26 @@ def _get_converter() -> Converter:
     converter.register_structure_hook_factory(_is_list, lambda kind: partial(_decode_list, converter))
     converter.register_structure_hook_factory(_is_table, lambda kind: partial(_decode_mapping, converter))
     configure_union_passthrough(str | bool | int | float | None, converter)
+    if not allows_null:
+        converter.register_structure_hook_factory(_is_optional, lambda kind: partial(_decode_given, converter))
     return converter
+
+
+def _is_optional(kind: Hint) -> bool:
+    origin: object = get_origin(kind)
+    return origin in (Union, UnionType) and type(None) in get_args(kind)
+
+
+def _decode_given(converter: Converter, value: object, kind: Hint) -> object:
+    """Decode the value of a key that may be left out."""
+    if value is None:
+        raise _NoValueError
+    given_kind: Hint = Union[tuple(hint for hint in get_args(kind) if hint is not type(None))]  # noqa: UP007
+    return converter.structure(value, given_kind)
+
+
+class _NoValueError(Exception):
+    """A key is there without a value."""
 
 
 def _check_exact_type(exact: type[T], value: object, kind: Hint) -> T:
@@ -161,6 +191,8 @@ def _iterate_problems(error: BaseException, path: KeyPath, kind: Hint) -> Iterat
             yield from _iterate_problems(inner, (*path, *step), hint if step else getattr(error, "cl", kind))
     elif isinstance(error, KeyError):
         yield path, "missing"
+    elif isinstance(error, _NoValueError):
+        yield path, f"has no value: write {_describe_type(kind)}, or leave the key out"
     elif isinstance(error, TypeError) and not error.args:
         yield path, f"expected {_describe_type(kind)}"
     elif isinstance(error, _NoChoiceError):

@@ -83,8 +83,7 @@ def _describe_hint(hint: object, definitions: dict[str, Schema]) -> Schema:
     if origin in (Union, UnionType):
         arms = [_describe_hint(argument, definitions) for argument in arguments if argument is not type(None)]
         unique = [arm for position, arm in enumerate(arms) if arm not in arms[:position]]
-        may_be_null: list[Schema] = [{"type": "null"}] if type(None) in arguments else []
-        return unique[0] if len(unique) == 1 and not may_be_null else {"anyOf": [*unique, *may_be_null]}
+        return unique[0] if len(unique) == 1 else {"anyOf": unique}
     if origin is tuple:
         return {"type": "array", "items": _describe_hint(arguments[0], definitions)}
     if isinstance(origin, type) and issubclass(origin, Mapping):

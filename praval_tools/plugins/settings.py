@@ -50,7 +50,7 @@ def build_settings(
     table, problems, variables = expand_variables(document, table, key)
     secrets.update(variables, _walk_secrets(table, _list_secret_fields(kind)))
     try:
-        settings: object = decode_table(document, table, kind, key)
+        settings: object = decode_table(document, table, kind, key, allows_null=True)
     except ConfigError as error:
         problems += error.problems
     if problems:

@@ -20,7 +20,9 @@ from praval_tools.config_loading.declarations import TOP_KEYS
 
 HERE = Path(__file__).parent
 SECRET = "sk-SECRET-1"
-STRUCTURAL = re.compile(r"unknown key|missing$|expected (a (table|list|text|number|whole number$)|one of|true)")
+STRUCTURAL = re.compile(
+    r"unknown key|missing$|has no value|expected (a (table|list|text|number|whole number$)|one of|true)"
+)
 """What the JSON Schema of the configuration sees as well; anything else needs to know what the file means."""
 SAME_IN_JSON = {"a float as a count"}
 """For JSON Schema, 1000.0 is a whole number."""
