@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+from contextlib import nullcontext
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,10 @@ from praval_rig import (
     praval,
     scripted,
 )
+from store_rig import make_location
 
 from praval_tools import Agent, NotOwnerError, ToolRegistry
-from praval_tools.integrations.praval import attach
+from praval_tools.integrations.praval import attach, person_approvals
 from praval_tools.journal.events import ApprovalAnswered
 
 # Tests of: person_approvals
@@ -271,6 +274,32 @@ class TestStoresThatAgentsWrite:
             with open_rewriting_registry("other", "memory", tmp_path, sent) as other:
                 attach(theirs, other)
                 resume_as_before(theirs, other, run_id)
+        assert [1] == sent
+
+    @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+    @pytest.mark.parametrize("run", [None, "night"])
+    def test_bring_no_used_approval_back_once_the_journal_is_pruned(
+        self, tmp_path: Path, kind: str, run: str | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Broken promise: a later process took the yes again, since pruning had deleted that it was used."""
+        sent = list[int]()
+        monkeypatch.setenv("PRAVAL_TOOLS_KEY", "0123456789abcdef" * 4)
+        with make_location(kind, tmp_path) as place:
+            with open_rewriting_registry("main", str(place), tmp_path, sent) as first:
+                theirs, run_id = suspend_chat(first, tmp_path)
+                approve_waiting(theirs)
+                with nullcontext() if run is None else first.run(run):
+                    resume_as_before(theirs, first, run_id)
+                theirs._praval_tools_attachment.detach()
+                assert first.journal is not None
+                first.journal.prune(datetime.now(UTC) + timedelta(days=1))
+                assert [] == list(first.journal.runs())
+                assert ["approval_answered"] == [event.type for event in first.journal.events()]
+            monkeypatch.setattr(person_approvals, "used_interventions", {})  # as in another process
+            with open_rewriting_registry("later", str(place), tmp_path, sent) as later:
+                attach(theirs, later)
+                with nullcontext() if run is None else later.run(run):
+                    resume_as_before(theirs, later, run_id)
         assert [1] == sent
 
     def test_are_written_by_no_function_behind_the_guard(self, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from praval_tools.execution.approvals import describe_approved_tool
 from praval_tools.integrations.praval.praval_modules import PravalObject, copy_names, import_praval_module
-from praval_tools.journal.events import ApprovalAnswered, EventType
+from praval_tools.journal.events import INTERVENTION_PREFIX, ApprovalAnswered, EventType
 from praval_tools.registry.registry import ToolRegistry
 from praval_tools.tools.frames import refuse_others_than_operator
 from praval_tools.tools.tool import AnyTool
@@ -68,7 +68,7 @@ class PersonApproval:
     def __init__(self, hitl_context: PravalObject) -> None:
         self._run_id, self._db_path = str(hitl_context.get("run_id") or ""), hitl_context.get("db_path")
         self._intervention_id = str((hitl_context.get("resume_intervention") or {}).get("id") or "")
-        self.call_id = f"intervention:{self._intervention_id}"
+        self.call_id = f"{INTERVENTION_PREFIX}{self._intervention_id}"
         """The id of the call: whatever chat the approval comes with, it is the same call."""
 
     def use(self, registry: ToolRegistry, tool: AnyTool | None) -> bool:
@@ -86,7 +86,7 @@ class PersonApproval:
         return used_interventions.setdefault(self._intervention_id, use) is use
 
     def _is_recorded(self, registry: ToolRegistry) -> bool:
-        """Tell whether it was used by a call that the journal knows, of whatever process."""
+        """Tell whether it was used by a call that the journal knows, of whatever process; a prune keeps the answers."""
         if registry.journal is None:
             return False
         events = registry.journal.events(type=EventType.APPROVAL_ANSWERED.value, call_id=self.call_id)
