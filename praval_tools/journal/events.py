@@ -26,6 +26,9 @@ from praval_tools.journal.recorded_decisions import RecordedDecision
 from praval_tools.schema.coercion import Repair
 from praval_tools.tools.call import Outcome
 
+INTERVENTION_PREFIX: Final = "intervention:"
+"""How the ids of the calls begin that a person approved in Praval; the answer to one says that the yes was used."""
+
 _HOSTNAME: Final = socket.gethostname()
 
 

@@ -250,6 +250,8 @@ class Journal:
         """
         Delete what ended before, but no run that is open or in doubt; return how many events were deleted.
 
+        Of the calls that a person approved in Praval, the answers stay: a yes counts once, however old it is.
+
         Raises:
             NotOwnerError: The caller is not the operator.
         """

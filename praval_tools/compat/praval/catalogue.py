@@ -46,7 +46,6 @@ class PravalCatalogue:
         removed_tools: Tools that were removed from their owners, by their names in the registry, with the owner.
         reported_tools: By agent, the tools that it was reported to have because it owns them or they are shared.
         attachments: The attachments of Praval's agents to the registry, by `id`.
-        used_interventions: The ids of Praval's interventions whose approval let a call pass.
     """
 
     registry: ToolRegistry
@@ -55,7 +54,6 @@ class PravalCatalogue:
     removed_tools: dict[tuple[str, str], None] = field(factory=dict)
     reported_tools: dict[str, set[str]] = field(factory=dict)
     attachments: WeakValueDictionary[int, object] = field(factory=WeakValueDictionary)
-    used_interventions: dict[str, object] = field(factory=dict)
 
     def find_tool(self, name: str) -> AnyTool | None:
         """Return the tool that has *name* in Praval."""

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
-from praval_tools.compat.praval.catalogue import get_catalogue
 from praval_tools.execution.approvals import describe_approved_tool
 from praval_tools.integrations.praval.praval_modules import PravalObject, copy_names, import_praval_module
-from praval_tools.journal.events import ApprovalAnswered, EventType
+from praval_tools.journal.events import INTERVENTION_PREFIX, ApprovalAnswered, EventType
 from praval_tools.registry.registry import ToolRegistry
 from praval_tools.tools.frames import refuse_others_than_operator
 from praval_tools.tools.tool import AnyTool
@@ -19,6 +18,9 @@ _SHOWN_KEY: Final = "praval_tools_shown"
 
 ANSWERED_BY: Final = "Praval"
 """Who answers, to the registry, where a person decides in Praval."""
+
+used_interventions: Final[dict[str, object]] = {}
+"""The ids of Praval's interventions whose approval let a call pass, of whatever registry; no two have one id."""
 
 
 @cache
@@ -57,7 +59,7 @@ class PersonApproval:
 
     Praval may resume a chat again whose first resumption was interrupted, in another process, too. What the person
     was shown is therefore kept, and forgotten, in Praval's own store. Code of an agent may write there: that the
-    approval was used is remembered by the registry and its journal as well.
+    approval was used is remembered by the process and the registry's journal as well.
 
     Args:
         hitl_context: Which chat Praval resumes, and with which decision.
@@ -66,7 +68,7 @@ class PersonApproval:
     def __init__(self, hitl_context: PravalObject) -> None:
         self._run_id, self._db_path = str(hitl_context.get("run_id") or ""), hitl_context.get("db_path")
         self._intervention_id = str((hitl_context.get("resume_intervention") or {}).get("id") or "")
-        self.call_id = f"intervention:{self._intervention_id}"
+        self.call_id = f"{INTERVENTION_PREFIX}{self._intervention_id}"
         """The id of the call: whatever chat the approval comes with, it is the same call."""
 
     def use(self, registry: ToolRegistry, tool: AnyTool | None) -> bool:
@@ -81,10 +83,10 @@ class PersonApproval:
         if not store.update_suspended_run_state(self._run_id, state, expected_status="resuming"):
             return False
         use = object()
-        return get_catalogue(registry).used_interventions.setdefault(self._intervention_id, use) is use
+        return used_interventions.setdefault(self._intervention_id, use) is use
 
     def _is_recorded(self, registry: ToolRegistry) -> bool:
-        """Tell whether it was used by a call that the journal knows, of whatever process."""
+        """Tell whether it was used by a call that the journal knows, of whatever process; a prune keeps the answers."""
         if registry.journal is None:
             return False
         events = registry.journal.events(type=EventType.APPROVAL_ANSWERED.value, call_id=self.call_id)

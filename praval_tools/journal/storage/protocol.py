@@ -301,6 +301,7 @@ class Store(Protocol):
         Delete what ended before; return how many records were deleted.
 
         A run is deleted as a whole, once its last event is older; runs that are open or in doubt stay.
+        Where processes share the store, so do answers which say that a person's yes in Praval was used.
         """
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from praval_tools.errors import RunBusyError
+from praval_tools.journal.events import INTERVENTION_PREFIX, EventType
 from praval_tools.journal.storage.database import Database
 from praval_tools.journal.storage.leases import RunLease
 from praval_tools.journal.storage.query import find_old_runs
@@ -17,6 +18,12 @@ from praval_tools.journal.storage.tables import events, runs, state, store, uses
 
 _RUNS_PER_STEP: Final = 100
 _ROWS_PER_STEP: Final = 5_000
+
+_SAYS_YES_WAS_USED: Final = sa.and_(
+    events.c.type == EventType.APPROVAL_ANSWERED.value,
+    sa.func.coalesce(events.c.call_id, "").startswith(INTERVENTION_PREFIX, autoescape=True),
+)
+"""Of events that stay for good: without them, code that writes Praval's store could have a yes used again."""
 
 
 def prune_records(database: Database, open_run: Callable[[str], RunLease], before: int) -> int:
@@ -63,7 +70,10 @@ def _delete_runs(
             opened.append(number)
         with _lock_store(database, connection):
             still_old = [number for number, _ in find_old_runs(connection, before, opened)]
-            deleted = connection.execute(sa.delete(events).where(events.c.run.in_(still_old))).rowcount
+            of_runs = events.c.run.in_(still_old)
+            kept = sa.update(events).where(of_runs, _SAYS_YES_WAS_USED)
+            connection.execute(kept.values(run=None, run_seq=None))  # as outside runs: the run may begin anew
+            deleted = connection.execute(sa.delete(events).where(of_runs)).rowcount
             connection.execute(sa.delete(runs).where(runs.c.number.in_(still_old)))
             return deleted
 
@@ -71,7 +81,7 @@ def _delete_runs(
 def _delete_records_outside_runs(database: Database, connection: Connection, before: int) -> int:
     deleted, last = 0, 0
     while True:
-        outside = (events.c.run.is_(None), events.c.time < before, events.c.seq > last)
+        outside = (events.c.run.is_(None), events.c.time < before, events.c.seq > last, ~_SAYS_YES_WAS_USED)
         page = sa.select(events.c.seq).where(*outside).order_by(events.c.seq).limit(_ROWS_PER_STEP)
         numbers = connection.execute(page).scalars().all()
         if not numbers:
