@@ -14,6 +14,8 @@ from typing import Any
 
 WORK = {"name": "work", "inputSchema": {"type": "object", "properties": {"x": {"type": "integer"}}}}
 
+NOTIFICATIONS = ("progress", "message", "cancelled", "resources/updated", "elicitation/complete", "unknown")
+
 
 class FaultyServer(ThreadingHTTPServer):
     """Serves one tool `work`; `fault` says what goes wrong with its calls, `effects` counts them."""
@@ -109,6 +111,13 @@ class FaultyHandler(BaseHTTPRequestHandler):
         elif fault == "echo events":
             data = f"event: message\ndata: {dict(self.headers)}\n\n".encode()
             self.send(200, data, {"Content-Type": "text/event-stream"})
+        elif fault == "echo notifications":
+            value = self.headers["authorization"]
+            params = {"progressToken": None, "progress": value, "level": value}
+            notes = [{"jsonrpc": "2.0", "method": f"notifications/{name}", "params": params} for name in NOTIFICATIONS]
+            done = {"jsonrpc": "2.0", "id": message["id"], "result": {"content": []}}
+            data = "".join(f"event: message\ndata: {json.dumps(item)}\n\n" for item in [*notes, done])
+            self.send(200, data.encode(), {"Content-Type": "text/event-stream"})
         elif fault == "echo in pieces":
             data = f"event: message\ndata: {dict(self.headers)}\n\n".encode()
             middle = data.index(self.headers["authorization"].encode()) + 12

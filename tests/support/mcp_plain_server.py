@@ -134,6 +134,9 @@ def work(request: Mapping[str, Any]) -> None:
     if BEHAVIOUR == "tells its token":  # its beginning is not among what is kept of this
         sys.stderr.write(f"{os.environ['TOKEN_OF_MINE']} {'x' * 1_990}")
         sys.exit(1)
+    if BEHAVIOUR == "tells its token in messages":
+        for message in json.loads(os.environ["MCP_MESSAGES"]):
+            write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
     if BEHAVIOUR == "requests without end":
         while True:
             write('{"jsonrpc": "2.0", "id": "q", "method": "ping"}\n' * 1_000)

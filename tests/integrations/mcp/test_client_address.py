@@ -19,6 +19,20 @@ from praval_tools.integrations.mcp.client import McpServerError
 from praval_tools.integrations.mcp.client.address import parse_address
 
 SECRET = "s3cr3t-t0ken-0123456789"
+MESSAGES = (
+    {"method": "notifications/progress", "params": {"progressToken": None, "progress": SECRET}},
+    {"method": "notifications/message", "params": {"level": SECRET, "data": "x"}},
+    {"method": "notifications/cancelled", "params": {"requestId": {SECRET: 1}}},
+    {"method": "notifications/resources/updated", "params": {"uri": [SECRET]}},
+    {"method": f"notifications/{SECRET}", "params": {}},
+    {"method": f"x/{SECRET}", "id": "a", "params": {}},
+    {"method": "sampling/createMessage", "id": SECRET, "params": {"messages": SECRET}},
+    {"method": "ping", "id": SECRET},
+    {"id": SECRET, "result": {}},
+    {"id": SECRET, "error": {"code": 1, "message": SECRET}},
+    {"unknown": SECRET},
+)
+"""What a server may send beside answers, with its token."""
 VARIABLE = "BANK_AUTHORIZATION"
 HEADERS = {"Authorization": VARIABLE}
 FAULTS = (
@@ -30,6 +44,7 @@ FAULTS = (
     "echo malformed",
     "echo events",
     "echo in pieces",
+    "echo notifications",
     "401",
     "reset",
 )
@@ -144,6 +159,23 @@ class TestEnvironment:
         expected = ["Tool '[secret]' is left out", *["[secret] has expired"] * 2, "exit code 1, and said"]
         assert [True] * 4 == [part in text for part, text in zip(expected, texts, strict=True)]
         assert not any(SECRET[-8:] in text for text in texts)
+
+    def test_the_values_are_in_no_log(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Broken promise: the SDK wrote malformed requests and notifications into its log, with what was in them."""
+        caplog.set_level(logging.DEBUG)
+        monkeypatch.setenv("TOKEN_OF_MINE", SECRET)
+        monkeypatch.setenv("MCP_MESSAGES", json.dumps(MESSAGES))
+        with ToolRegistry() as registry:
+            register_plain(
+                registry, "tells its token in messages", tmp_path / "notes", env=["TOKEN_OF_MINE", "MCP_MESSAGES"]
+            )
+            result = call(registry, "plain-work", x=1)
+
+        assert Outcome.OK is result.outcome
+        assert "[secret]" in caplog.text
+        assert SECRET not in caplog.text
 
     def test_a_value_of_digits_is_found_as_a_number(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Broken promise: the value of a variable is blacked out where it comes back; as a number it was not."""

@@ -38,7 +38,7 @@ from praval_tools.integrations.mcp.client.dispatcher import (
 )
 from praval_tools.integrations.mcp.client.errors import McpNotSentError, McpServerError, McpToolError
 from praval_tools.integrations.mcp.client.http_transport import open_http
-from praval_tools.integrations.mcp.client.server_requests import limit_requests
+from praval_tools.integrations.mcp.client.server_messages import check_messages
 from praval_tools.integrations.mcp.client.stdio_transport import open_stdio
 from praval_tools.integrations.mcp.client.transport import Delivery
 from praval_tools.names import format_count
@@ -203,7 +203,7 @@ async def open_session(
 
     open_transport = open_http if settings.address.url else open_stdio
     async with open_transport(settings.address, delivery, settings.max_message_bytes) as (received, sent):
-        dispatcher = CheckingDispatcher(*limit_requests(received, sent, delivery))
+        dispatcher = CheckingDispatcher(*check_messages(received, sent, delivery, secrets))
         dispatcher.secrets = secrets
         information = Implementation(name="praval-tools", version=version("praval-tools"))
         session = ClientSession(

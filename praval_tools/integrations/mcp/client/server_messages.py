@@ -1,7 +1,14 @@
-"""Ends the connection to an MCP server that sends too many requests and takes no answers."""
+"""
+Checks what an MCP server sends before the SDK sees it.
+
+Secrets are taken out of its requests and notifications, which the SDK writes into its log where they are malformed. The
+connection ends where the server sends too many requests and takes no answers.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Final
 
@@ -10,17 +17,37 @@ from mcp.shared._stream_protocols import ReadStream, WriteStream
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
+from praval_tools.integrations.foreign_text import remove_secrets
 from praval_tools.integrations.mcp.client.transport import Delivery, TransportStreams
 
 MAX_OPEN_REQUESTS: Final = 1_000
 
 
-def limit_requests(
-    received: ReadStream[SessionMessage | Exception], sent: WriteStream[SessionMessage], delivery: Delivery
-) -> TransportStreams:
-    """Return the streams of a connection, which ends once the server has too many requests without an answer."""
+def check_messages(
+    received: ReadStream[SessionMessage | Exception], sent: WriteStream[SessionMessage], delivery: Delivery,
+    secrets: Sequence[str],
+) -> TransportStreams:  # fmt: skip
+    """
+    Return the streams of a connection, which ends once the server has too many requests without an answer.
+
+    What the server asks and tells comes without *secrets*; of an answer, its id. Its content is checked where it is
+    known what it answers.
+    """
     count = _OpenRequests(delivery)
-    return _CountingReceiver(received, count), _CountingSender(sent, count)
+    return _CheckingReceiver(received, count, secrets), _CountingSender(sent, count)
+
+
+def _remove_secrets(item: SessionMessage, secrets: Sequence[str]) -> SessionMessage:
+    is_answer = isinstance(item.message, JSONRPCResponse | JSONRPCError)
+    names = ("id",) if is_answer else ("id", "method", "params")
+    found = {name: getattr(item.message, name) for name in names if hasattr(item.message, name)}
+    if is_answer and not isinstance(found["id"], str):  # a number is that of a request, whatever else has it
+        return item
+    changed = {name: value for name, value in found.items() if remove_secrets(value, secrets) != value}
+    if not changed:
+        return item
+    cleaned = {name: remove_secrets(value, secrets) for name, value in changed.items()}
+    return replace(item, message=item.message.model_copy(update=cleaned))
 
 
 @define(eq=False)
@@ -45,11 +72,13 @@ class _OpenRequests:
         return True
 
 
-class _CountingReceiver:
-    """Passes on what the server sends."""
+class _CheckingReceiver:
+    """Passes on what the server sends, without secrets."""
 
-    def __init__(self, inner: ReadStream[SessionMessage | Exception], count: _OpenRequests) -> None:
-        self._inner, self._count = inner, count
+    def __init__(
+        self, inner: ReadStream[SessionMessage | Exception], count: _OpenRequests, secrets: Sequence[str]
+    ) -> None:
+        self._inner, self._count, self._secrets = inner, count, secrets
 
     @property
     def last_context(self) -> object:
@@ -60,25 +89,28 @@ class _CountingReceiver:
         """Return the next message."""
         item = await self._inner.receive()
         self._is_too_much(item)
-        return item
+        return self._clean(item)
 
     async def aclose(self) -> None:
         """Close the stream."""
         await self._inner.aclose()
 
-    def __aiter__(self) -> _CountingReceiver:
+    def __aiter__(self) -> _CheckingReceiver:
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
         item = await self._inner.__anext__()
         if self._is_too_much(item):
             raise StopAsyncIteration
-        return item
+        return self._clean(item)
+
+    def _clean(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
+        return _remove_secrets(item, self._secrets) if self._secrets and isinstance(item, SessionMessage) else item
 
     def _is_too_much(self, item: SessionMessage | Exception) -> bool:
         return isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCRequest) and self._count.add()
 
-    async def __aenter__(self) -> _CountingReceiver:
+    async def __aenter__(self) -> _CheckingReceiver:
         await self._inner.__aenter__()
         return self
 
