@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 from attrs import evolve
@@ -204,16 +204,18 @@ def _build_grant(record: ToolRecord, request: GrantRequest, actor: str, now: dat
 
 
 def _resolve_expiry(expires: object, now: datetime) -> tuple[datetime | None, str]:
-    """Return the moment that *expires* means, and what is wrong with it."""
+    """Return the moment in UTC that *expires* means, and what is wrong with it."""
     if not isinstance(expires, datetime | timedelta | None):
         return None, f"expires={shorten_repr(expires)} is neither a timedelta nor a datetime"
     if isinstance(expires, datetime) and not has_time_zone(expires):
         return None, "expires is a datetime without a time zone; use datetime.now(UTC) + … or a timedelta"
     try:
         moment = resolve_expiry(expires, now)
+        if moment is not None and moment <= now:
+            return None, "expires is not in the future"
+        return None if moment is None else moment.astimezone(UTC), ""
     except OverflowError:
         return None, "expires is too far away; leave it out for a grant without an end"
-    return moment, "expires is not in the future" if moment is not None and moment <= now else ""
 
 
 def _find_lendable_grants(

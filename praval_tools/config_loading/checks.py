@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import attrs
@@ -257,18 +257,16 @@ def _check_terms(declarations: Declarations) -> Iterator[ConfigProblem]:
 
 def read_expiry(entry: GrantConfig) -> datetime | timedelta | None:
     """
-    Return when a grant expires: a moment with a time zone, or a time span.
+    Return when a grant expires: a moment in UTC, or a time span.
 
     Raises:
         ValueError: It is neither; the text says what is expected.
     """
-    value = entry.expires
-    if value is None:
+    if entry.expires is None:
         return None
-    if isinstance(value, datetime):
-        return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    text = entry.expires.isoformat() if isinstance(entry.expires, datetime) else entry.expires
     try:
-        moment = parse_time(value) or parse_span(value)
+        moment = parse_time(text) or parse_span(text)
     except OverflowError:
         raise ValueError("the time span is too long") from None
     if moment is None or moment == timedelta(0):

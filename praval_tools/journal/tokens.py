@@ -7,7 +7,7 @@ import hmac
 import os
 import secrets
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -99,6 +99,8 @@ class Tokens:
         expires = to_plain_time(expires)
         try:
             end = now + expires if isinstance(expires, timedelta) else expires
+            if end is not None and end.tzinfo is not None and end > now:
+                end = end.astimezone(UTC)
         except OverflowError:
             end = None  # no calendar goes that far
         if end is not None and (end.tzinfo is None or end <= now):

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -47,12 +47,13 @@ class TestGrants:
         "terms",
         [
             {"expires": datetime(2040, 1, 1)}, {"expires": timedelta(seconds=-1)}, {"expires": 10},
+            {"expires": datetime(9999, 12, 31, 12, tzinfo=timezone(timedelta(hours=-14)))},
             {"max_calls": 0}, {"max_calls": True}, {"where": {"amuont": {"maximum": 1}}},
         ],
         ids=str,
     )  # fmt: skip
     def test_what_makes_no_sense_is_an_error(self, registry: ToolRegistry, terms: dict[str, Any]) -> None:
-        """A naive or past moment, a count of none and unknown parameters are refused at once."""
+        """A naive or past moment, one without a date in UTC, a count of none and unknown parameters are refused."""
         before = registry.state
         with pytest.raises(GrantError):
             registry.assign_tool_to_agent("pay", "ann", **terms)

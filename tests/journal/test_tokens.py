@@ -9,7 +9,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import msgspec
@@ -106,6 +106,13 @@ class TestTokens:
         with pytest.raises(ToolUsageError, match="cannot expire"):
             tokens.add("analyst", expires=expires)
         assert [] == tokens.list()
+
+    def test_a_moment_that_has_no_date_in_utc(self, tokens: Tokens) -> None:
+        """It is as far away as a time span that no calendar has: the token never expires, and can be listed."""
+        moment = datetime(9999, 12, 31, 23, 59, tzinfo=timezone(timedelta(hours=-14)))
+        for expires in (moment, timedelta.max):
+            tokens.add("analyst", expires=expires)
+        assert [None, None] == [one.expires for one in tokens.list()]
 
     def test_stand_for_names_that_agents_can_have(self, tokens: Tokens) -> None:
         """A name that no agent can have is refused."""
