@@ -183,16 +183,20 @@ async def execute_approved(
             is true counts. None: the id of the call says which conversation it is of.
     """
     waiting = {request for request in list_waiting(registry) if was_shown is None or was_shown(request)}
+    given: ApprovalAnswer = Allow(edited)
     if (entry := find_unneeded_entry(registry, toolset, call, was_shown)) is not None:
-        call, given = replace(call, tool_call_id=entry.request.tool_call_id), Allow(edited)
+        call = replace(call, tool_call_id=entry.request.tool_call_id)
         if entry.answer is None:
             end_request(registry, entry.request, is_repeated=edited is None)
-        decided = apply_answer(toolset, call, given if entry.answer is None else take_answer(toolset, entry))
+        else:
+            given = take_answer(toolset, entry)
+    elif was_shown is not None:
+        call = identify_call(toolset, call, was_shown)
+    if entry is not None or not asks_for_approval(toolset, call.name, call.arguments):
+        decided = apply_answer(toolset, call, given)
         if isinstance(decided, ToolResult):
             return decided
         call = decided
-    elif was_shown is not None:
-        call = identify_call(toolset, call, was_shown)
     result = await toolset.aexecute(call, deps=deps)
     answer = Allow(edited, by=framework, reason=f"a person approved it in {framework}")
     while result.outcome is Outcome.APPROVAL_REQUIRED and answer_request(registry, result, waiting, answer):
