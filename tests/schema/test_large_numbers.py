@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Annotated, Any
 
 import pytest
-from annotated_types import Ge, Gt, Le, Lt, MultipleOf
+from annotated_types import Ge, Gt, Le, Lt
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -152,25 +152,6 @@ def test_limits_of_hints_count_for_every_spelling(kind: Any, limit: float) -> No
     for amount in (2**60, 2.0**60, str(2**60)):
         outcome = registry.execute(ToolCall(name="pay", arguments={"amount": amount}, agent="bank")).outcome
         assert (kind in (Ge, Le)) == (outcome is Outcome.OK)
-
-
-@pytest.mark.parametrize(("hint", "value"), [
-    (Annotated[float, Gt(2**53)], 2**53 + 1), (Annotated[float, Lt(2**53 + 2)], 2**53 + 3),
-    (Annotated[float, Lt(-(2**53))], -(2**53) - 1), (Annotated[int, MultipleOf(1000)], 1.152921504606847e18),
-], ids=str)  # fmt: skip
-def test_hints_hold_for_what_the_tool_gets(hint: Any, value: float) -> None:
-    """Broken promise: the number was checked as it was written, and the tool got the one next to it."""
-
-    def pay_within(amount: float) -> None:
-        """Pay."""
-
-    pay_within.__annotations__["amount"] = hint
-    registry = ToolRegistry()
-    registry.tool("pay", owned_by="bank")(pay_within)
-
-    result = registry.execute(ToolCall(name="pay", arguments={"amount": value}, agent="bank"))
-
-    assert result.outcome is Outcome.INVALID_ARGUMENTS
 
 
 def test_reasons_name_the_limit() -> None:
