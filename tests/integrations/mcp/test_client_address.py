@@ -31,6 +31,7 @@ MESSAGES = (
     {"id": SECRET, "result": {}},
     {"id": SECRET, "error": {"code": 1, "message": SECRET}},
     {"unknown": SECRET},
+    {"method": "notifications/message", "params": {"level": "info", "data": json.loads("[" * 900 + "]" * 900)}},
 )
 """What a server may send beside answers, with its token."""
 VARIABLE = "BANK_AUTHORIZATION"

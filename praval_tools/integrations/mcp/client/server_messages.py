@@ -43,10 +43,12 @@ def _remove_secrets(item: SessionMessage, secrets: Sequence[str]) -> SessionMess
     found = {name: getattr(item.message, name) for name in names if hasattr(item.message, name)}
     if is_answer and not isinstance(found["id"], str):  # a number is that of a request, whatever else has it
         return item
-    changed = {name: value for name, value in found.items() if remove_secrets(value, secrets) != value}
-    if not changed:
+    try:
+        cleaned = {name: remove_secrets(value, secrets) for name, value in found.items()}
+    except RecursionError:  # parameters so deep that nothing reads them
+        cleaned = {name: {} if name == "params" else remove_secrets(value, secrets) for name, value in found.items()}
+    if cleaned == found:
         return item
-    cleaned = {name: remove_secrets(value, secrets) for name, value in changed.items()}
     return replace(item, message=item.message.model_copy(update=cleaned))
 
 
