@@ -9,8 +9,8 @@ from typing import Annotated, Final, Optional
 
 from praval_tools.registry.schema_parameters import list_schema_parameters
 from praval_tools.schema.schema_tree import JsonSchema, SchemaPart, inline_references
-from praval_tools.schema.type_hints import NOTHING, Hint, get_origin
-from praval_tools.schema.type_lookup import has_only_builtin_types
+from praval_tools.schema.secret_marks import list_field_names
+from praval_tools.schema.type_hints import NOTHING, Hint
 from praval_tools.tools.compiled import CompiledSignature
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.implementation import ToolImplementation
@@ -35,12 +35,6 @@ class ShownSchema:
         """Return the schema."""
         return copy.deepcopy(self._schema)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ShownSchema) and self._schema == other._schema
-
-    def __hash__(self) -> int:
-        return hash(frozenset(self._schema))
-
     def __repr__(self) -> str:
         return "ShownSchema()"
 
@@ -49,8 +43,8 @@ def build_signature(implementation: ToolImplementation) -> Signature:
     """
     Return what a caller may pass, hints resolved, without parameters that are injected.
 
-    Frameworks show models what they find in it. So None stands for a default that the schema hides, and a hint that
-    may say more of secrets than the schema has the schema with it.
+    Frameworks show models what they find in it. So None stands for a default that the schema hides, and a class with
+    hidden defaults has the tool's own schema with it.
     """
     if not implementation.is_compilable:
         return Signature([])
@@ -82,28 +76,27 @@ def _build_function_signature(compiled: CompiledSignature) -> Signature:
     for parameter in signature.parameters:
         hint, default = parameter.hint, parameter.default
         if parameter.kind == "extra":
-            if compiled.has_hidden_values:
-                hint = _hide_values(hint, schema["additionalProperties"], schema)
+            if compiled.has_hidden_fields:
+                hint = _hide_fields(hint, schema["additionalProperties"], schema)
             shown.append(Parameter(parameter.name, Parameter.VAR_KEYWORD, annotation=hint))
         elif parameter.kind == "normal":
             part = schema["properties"][parameter.name]
-            if compiled.has_hidden_values:
-                hint = _hide_values(hint, part, schema)
+            if compiled.has_hidden_fields:
+                hint = _hide_fields(hint, part, schema)
             if default is not NOTHING and "default" not in part:
                 hint, default = Optional[hint], None  # noqa: UP045  # made of data
             kind = Parameter.KEYWORD_ONLY if parameter.keyword_only else Parameter.POSITIONAL_OR_KEYWORD
             default = Parameter.empty if default is NOTHING else default
             shown.append(Parameter(parameter.name, kind, default=default, annotation=hint))
     returns = signature.returns
-    if compiled.has_hidden_values_of_results:
-        returns = _hide_values(returns, compiled.result_schema, compiled.result_schema)
+    if compiled.has_hidden_result_fields:
+        returns = _hide_fields(returns, compiled.result_schema, compiled.result_schema)
     return Signature(shown, return_annotation=returns)
 
 
-def _hide_values(hint: Hint, part: SchemaPart | None, schema: SchemaPart | None) -> Hint:
-    """Return *hint* with *part* of the tool's *schema* as its own, where its classes or metadata may say more."""
-    if not isinstance(part, dict) or not isinstance(schema, dict) or has_only_builtin_types(hint):
+def _hide_fields(hint: Hint, part: SchemaPart | None, schema: SchemaPart | None) -> Hint:
+    """Return *hint* with *part* of the tool's *schema* as its own, where it has classes, whose fields may be hidden."""
+    if not isinstance(part, dict) or not isinstance(schema, dict) or not list_field_names(hint):
         return hint
     inlined = inline_references({key: value for key, value in part.items() if key != "default"}, schema)
-    plain = hint.__origin__ if get_origin(hint) is Annotated else hint  # pydantic adds what its `Field` says
-    return Annotated[plain, ShownSchema(inlined if isinstance(inlined, dict) else {})]  # {}: it contains itself
+    return Annotated[hint, ShownSchema(inlined if isinstance(inlined, dict) else {})]  # {}: it contains itself

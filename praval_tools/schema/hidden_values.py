@@ -56,13 +56,6 @@ def list_places_of_values(schema: JsonSchema) -> set[SchemaPath]:
     }
 
 
-def has_secrets(schema: JsonSchema) -> bool:
-    """Tell whether *schema* marks anything as secret, or has a property that is named like one."""
-    parts = list(iter_schemas(schema))
-    names = {name for part in parts for name, _ in _list_members(part, "properties")}
-    return any(map(marks_secret, parts)) or any(_is_secret_name(name) and not is_amount(name) for name in names)
-
-
 def blank_values(schema: SchemaPart) -> SchemaPart:
     """Return *schema* with null in place of each default and example: it says that there is one, not what it is."""
     if isinstance(schema, bool):

@@ -16,7 +16,7 @@ from praval_tools.schema.decode_hooks import DecodeHooks, with_depth_check, with
 from praval_tools.schema.docstrings import extract_parameter_descriptions
 from praval_tools.schema.encode import Encoder, to_json_bytes
 from praval_tools.schema.function_defaults import list_defaults
-from praval_tools.schema.hidden_values import blank_values, has_secrets, list_places_of_values
+from praval_tools.schema.hidden_values import blank_values, list_places_of_values
 from praval_tools.schema.json_schema import JsonSchemaBuilder, build_parameters_schema
 from praval_tools.schema.json_values import to_canonical_json, to_step
 from praval_tools.schema.schema_tree import JsonSchema
@@ -42,6 +42,7 @@ ValueHook: TypeAlias = Callable[[object], object]
 Arguments: TypeAlias = dict[str, Any]
 """The arguments of a call by name."""
 
+_LENGTH_OF_PARAMETER_PATH: Final = len(("properties", "name", "default"))
 _ENCODE_JSON: Final = msgspec.json.Encoder().encode
 
 T = TypeVar("T")
@@ -106,12 +107,10 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
         return cast("JsonSchema", blank_values(self._unhidden_schema))
 
     @first_use_property
-    def has_hidden_values(self) -> bool:
-        """Whether classes and metadata in the hints may say defaults or examples that the schema does not show."""
-        if all(has_only_builtin_types(parameter.hint) for parameter in self.signature.parameters):
-            return False
+    def has_hidden_fields(self) -> bool:
+        """Whether a class in a hint has defaults or examples that the schema does not show."""
         hidden = list_places_of_values(self._unhidden_schema) - list_places_of_values(self.parameters_schema)
-        return has_secrets(self.parameters_schema) or bool(hidden)
+        return any(path[:1] != ("properties",) or len(path) > _LENGTH_OF_PARAMETER_PATH for path in hidden)
 
     @first_use_property
     def validator(self) -> Validator:
@@ -124,12 +123,12 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
         return None if has_content(self._result_hint) else self._build_schema(self._result_hint, True) or None
 
     @compiled_property
-    def has_hidden_values_of_results(self) -> bool:
-        """Whether classes and metadata in the hint of the result may say what its schema does not show."""
-        if (shown := self.result_schema) is None or has_only_builtin_types(self._result_hint):
+    def has_hidden_result_fields(self) -> bool:
+        """Whether a class in the hint of the result has defaults or examples that the schema does not show."""
+        if self.result_schema is None:
             return False
         unhidden = self._build_schema(self._result_hint, True, hides_values=False)
-        return has_secrets(shown) or not list_places_of_values(unhidden) <= list_places_of_values(shown)
+        return not list_places_of_values(unhidden) <= list_places_of_values(self.result_schema)
 
     def _build_schema(
         self, hint: object, describes_results: bool = False, *, hides_values: bool = True

@@ -49,13 +49,6 @@ class Login(BaseModel):
 
 
 @dataclass
-class Sample:
-    """Has no default, but an example."""
-
-    password: Annotated[str, Field(examples=[SECRET])]
-
-
-@dataclass
 class Hotel:
     doors: list[Door] = field(default_factory=list)
     front: Door = Door()
@@ -106,17 +99,7 @@ def find_all(text: str) -> dict[str, list[Login | Row]]:
     return {text: [Login()]}
 
 
-def write_examples(
-    text: str, sample: Sample, password: Annotated[str, Field(examples=[SECRET])],
-    key: Annotated[str, Secret, Field(examples=[SECRET])], **more: Annotated[str, Secret, Field(examples=[SECRET])],
-) -> Annotated[str, Secret, Field(examples=[SECRET])]:  # fmt: skip
-    """Write what was given."""
-    return f"{text} {sample.password} {password} {key} {more}"
-
-
-CASES = [
-    write_plain, write_door, write_others, write_hotel, write_later, write_extra, write_examples, find_door, find_all,
-]  # fmt: skip
+CASES = [write_plain, write_door, write_others, write_hotel, write_later, write_extra, find_door, find_all]
 
 
 def make_function(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -162,14 +145,6 @@ def test_show_no_secret(function: Callable[..., Any], show: Callable[..., object
     text = json.dumps(shown) if isinstance(shown, dict) else repr(shown)
     assert SECRET not in text
     assert "text" in text
-
-
-@pytest.mark.parametrize("show", [SHOWN[name] for name in ("langchain", "pydantic-ai", "openai-agents", "pydantic")])
-def test_show_no_example_of_items(show: Callable[..., object]) -> None:
-    def write_keys(keys: list[Annotated[str, Secret, Field(examples=[SECRET])]]) -> None:
-        """Write what was given."""
-
-    assert SECRET not in json.dumps(show(make_function(write_keys)))
 
 
 @pytest.mark.parametrize("show", [SHOWN[name] for name in ("langchain", "pydantic-ai", "openai-agents")])
