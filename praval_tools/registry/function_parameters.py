@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from inspect import Parameter, Signature
 from typing import Annotated, Final, Optional
 
@@ -30,6 +30,12 @@ class ShownSchema:
 
     def __init__(self, schema: JsonSchema) -> None:
         self._schema = schema
+
+    def __get_pydantic_core_schema__(self, source: object, handler: Callable[[object], object]) -> object:
+        """Return a schema around that of the hint: pydantic would write into the class itself, where that is in it."""
+        from pydantic_core.core_schema import no_info_after_validator_function
+
+        return no_info_after_validator_function(lambda value: value, handler(source))  # type: ignore[arg-type]
 
     def __get_pydantic_json_schema__(self, core_schema: object, handler: object) -> JsonSchema:
         """Return the schema."""
