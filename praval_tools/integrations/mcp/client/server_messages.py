@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Final
+from typing import Final, Self
 
 from attrs import define, field
 from mcp.shared._stream_protocols import ReadStream, WriteStream
@@ -74,8 +74,29 @@ class _OpenRequests:
         return True
 
 
-class _CheckingReceiver:
+class _Stream:
+    """Passes the end of a block, and its own, on to another stream."""
+
+    _inner: ReadStream[SessionMessage | Exception] | WriteStream[SessionMessage]
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._inner.__aexit__(kind, error, trace)
+
+
+class _CheckingReceiver(_Stream):
     """Passes on what the server sends, without secrets."""
+
+    _inner: ReadStream[SessionMessage | Exception]
 
     def __init__(
         self, inner: ReadStream[SessionMessage | Exception], count: _OpenRequests, secrets: Sequence[str]
@@ -93,10 +114,6 @@ class _CheckingReceiver:
         self._is_too_much(item)
         return self._clean(item)
 
-    async def aclose(self) -> None:
-        """Close the stream."""
-        await self._inner.aclose()
-
     def __aiter__(self) -> _CheckingReceiver:
         return self
 
@@ -112,18 +129,11 @@ class _CheckingReceiver:
     def _is_too_much(self, item: SessionMessage | Exception) -> bool:
         return isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCRequest) and self._count.add()
 
-    async def __aenter__(self) -> _CheckingReceiver:
-        await self._inner.__aenter__()
-        return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        return await self._inner.__aexit__(kind, error, trace)
-
-
-class _CountingSender:
+class _CountingSender(_Stream):
     """Passes on what is sent to the server."""
+
+    _inner: WriteStream[SessionMessage]
 
     def __init__(self, inner: WriteStream[SessionMessage], count: _OpenRequests) -> None:
         self._inner, self._count = inner, count
@@ -133,16 +143,3 @@ class _CountingSender:
         await self._inner.send(item)
         if isinstance(item.message, JSONRPCResponse | JSONRPCError):
             self._count.number -= 1
-
-    async def aclose(self) -> None:
-        """Close the stream."""
-        await self._inner.aclose()
-
-    async def __aenter__(self) -> _CountingSender:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        return await self._inner.__aexit__(kind, error, trace)
