@@ -304,7 +304,7 @@ def list_unused_entries(approvals: Approvals) -> list[ApprovalEntry]:
 def list_entries_of_tool(approvals: Approvals, tool: str, principal: Principal) -> list[ApprovalEntry]:
     """Return the requests of calls outside runs, of *principal* to a tool, that wait or whose answers are unused."""
     wanted = (tool, principal.agent, principal.chain, None)
-    entries = [(entry, entry.request) for entry in approvals._list_entries()]
+    entries = [(entry, entry.request) for entry in list_unused_entries(approvals)]
     return [entry for entry, asked in entries if (asked.tool, asked.agent, asked.chain, asked.run_id) == wanted]
 
 

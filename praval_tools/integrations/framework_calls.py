@@ -33,9 +33,9 @@ from praval_tools.tools.implementation import BoundArguments
 from praval_tools.tools.tool import AnyTool
 
 _USED: Final = Deny("what was approved was used before, or was another call; make the call again", by="praval-tools")
-"""The answer to a call of which nobody was shown that it is made, or made once more."""
+"""The answer to a call that nobody was shown, or whose approval was used before."""
 _ENDED: Final = Deny("nobody need be asked about it any more", by="praval-tools")
-"""The answer to a request whose call runs without it."""
+"""The answer to a request whose call needs no approval any more."""
 
 WasShown: TypeAlias = Callable[[str], bool]
 """Tells of a request's id whether the conversation that is resumed has waited for that request."""
