@@ -13,7 +13,7 @@ from cli_rig import ENV, App, Run, app, run  # noqa: F401
 from plugin_rig import Site, site, write_tool  # noqa: F401
 
 import praval_tools
-from praval_tools import ToolRegistry, use_registry
+from praval_tools import ToolRegistry, reset_tool_registry, use_registry
 
 ROOT = Path(praval_tools.__file__).parent.parent
 COMMANDS = '''
@@ -265,7 +265,8 @@ class TestWithoutAnApp:
 
     @pytest.fixture(autouse=True)
     def installed(self, site: Site) -> None:
-        """A plugin with one tool."""
+        """A plugin with one tool, and no default registry of another test."""
+        reset_tool_registry()
         site.install("acme", write_tool("acme_one"))
 
     def test_what_is_unknown_says_that_no_app_is_named(self, run: Run, tmp_path: Path) -> None:
