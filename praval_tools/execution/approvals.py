@@ -54,10 +54,6 @@ class ApprovalStore(Protocol):
         """Return the answer that was given to a request, used or not."""
         ...
 
-    def use_up_answer(self, request: ApprovalRequest) -> bool:
-        """Have no call use the `Allow` to a request any more; False where one has used it."""
-        ...
-
     def make_digest(self, text: bytes) -> str:
         """Return a digest of *text* that is the same in all processes, and tells nothing of it."""
         ...
@@ -252,12 +248,6 @@ class Approvals:
                 return None
             entry.is_used = True
             return entry.answer
-
-    def use_up_answer(self, request: ApprovalRequest) -> bool:
-        """Have no call use the `Allow` to a request any more; False where one has used it."""
-        if self._find_local(request) is not None:
-            return self.take_answer(request) is not None
-        return self.store is not None and self.store.use_up_answer(request)
 
     def add_pending(self, request: ApprovalRequest) -> ApprovalRequest:
         """Let *request* wait in this process, unless an equal one does; return the one that waits."""

@@ -59,6 +59,8 @@ class CallProgress(msgspec.Struct, eq=False):
         limits_acquired: Whether it has its places under limits.
         limit_places: These places, to be released.
         approval: What it was approved for: of the tool, by `describe_approved_tool`, and the arguments.
+        was_asked_about: Whether a person was asked about it before, so that it needs an approval whatever the tool and
+            the policies say now.
         judged_arguments: What the arguments became, until the function has been entered with it: the implementation
             that it is for, and the arguments with which that was approved, or None.
         failure: How the last attempt ended.
@@ -82,6 +84,7 @@ class CallProgress(msgspec.Struct, eq=False):
     limits_acquired: bool = False
     limit_places: list[LimitPlace] = []
     approval: tuple[tuple[str, str, str], dict[str, Any]] | None = None
+    was_asked_about: bool = False
     judged_arguments: tuple[ToolImplementation, dict[str, Any] | None, BoundArguments] | None = None
     failure: ToolResult | None = None
     approved_text: str | None = None

@@ -67,7 +67,7 @@ def _perform_effect(runtime: Runtime, step: CallEffect) -> object:
     if isinstance(step, RunTool):
         return _run_tool(runtime, step)
     if isinstance(step, RequestApproval):
-        return _ask_approval(runtime, step.request)
+        return _ask_approval(runtime, step)
     if isinstance(step, Sleep):
         return runtime.closing_event.wait(step.seconds)
     if not step.future.done():
@@ -89,7 +89,7 @@ async def drive_async(runtime: Runtime, steps: CallPipeline) -> ToolResult:
                     is_awaited = stays_on_loop(runtime, step)
                     answer = await (_run_async_tool if is_awaited else _run_sync_tool_async)(runtime, step)
                 elif isinstance(step, RequestApproval):
-                    answer = await _ask_approval_async(runtime, step.request)
+                    answer = await _ask_approval_async(runtime, step)
                 else:
                     answer = None
                     await _wait_async(step)
@@ -120,9 +120,9 @@ async def _wait_async(step: Sleep | WaitForCall) -> None:
 # ── approvals ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _ask_approval(runtime: Runtime, request: ApprovalRequest) -> ApprovalAnswer | None:
+def _ask_approval(runtime: Runtime, step: RequestApproval) -> ApprovalAnswer | None:
     """Ask the handler from sync code; return None where there is none, or where it leaves the call waiting."""
-    handler = runtime.approvals.effective_handler
+    handler, request = step.handler, step.request
     if handler is None:
         return None
     try:
@@ -139,11 +139,11 @@ def _ask_approval(runtime: Runtime, request: ApprovalRequest) -> ApprovalAnswer 
     return runtime.approvals.interpret_answer(request, answer)
 
 
-async def _ask_approval_async(runtime: Runtime, request: ApprovalRequest) -> ApprovalAnswer | None:
+async def _ask_approval_async(runtime: Runtime, step: RequestApproval) -> ApprovalAnswer | None:
     """Ask the handler from async code, a sync one in a thread; return None as `_ask_approval` does."""
     import asyncio
 
-    handler: Callable[[ApprovalRequest], Any] | None = runtime.approvals.effective_handler
+    handler, request = step.handler, step.request
     if handler is None:
         return None
     try:

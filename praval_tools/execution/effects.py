@@ -36,7 +36,8 @@ class RunTool(msgspec.Struct, eq=False):
     recorded run; elsewhere the key is computed where the tool asks for it. *fast_function*, where there is one, admits
     the call and runs it, in place of the steps here. *enter_elsewhere* runs the function of the admitted call in
     another process, and returns its value; *marked_values* are those that classes there mark as secret.
-    Where no class reads the value back, it *stays_json*.
+    Where no class reads the value back, it *stays_json*; policies or an approver judge its arguments if it
+    *is_reviewed*.
     """
 
     runtime: Runtime
@@ -58,6 +59,7 @@ class RunTool(msgspec.Struct, eq=False):
     enter_elsewhere: Callable[[], object] | None = None
     marked_values: tuple[object, ...] = ()
     stays_json: bool = False
+    is_reviewed: bool = False
 
     def __post_init__(self) -> None:
         if self.frame is not None:
@@ -248,10 +250,12 @@ class RequestApproval(msgspec.Struct, eq=False):
 
     Args:
         request: What is asked; a recorder puts an equal request in its place that waits already.
+        handler: Who is asked at once; None: the call waits.
         is_recorded: Whether a journal lets the request wait.
     """
 
     request: ApprovalRequest
+    handler: Callable[[ApprovalRequest], Any] | None = None
     is_recorded: bool = False
 
 

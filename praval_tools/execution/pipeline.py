@@ -195,7 +195,9 @@ def _review_call(
     """Ask the policies; return *run*, with the approval that it still needs, or the result that refuses it."""
     call, principal, tool, state, bound = run.call, run.principal, run.tool, run.state, run.bound_arguments
     shown, approval = bound.arguments, None
-    if state.policies or tool.metadata.requires_approval:
+    is_asked_about = tool.metadata.requires_approval or progress.was_asked_about
+    if state.policies or is_asked_about:
+        run.is_reviewed = True
         rendered = render_for_review(tool, bound, call.agent)
         if isinstance(rendered, Decision):
             return build_refused_result(runtime, call, principal, rendered, bound, progress.sent_name)
@@ -206,7 +208,7 @@ def _review_call(
         if answers.refusal is not None:
             return build_refused_result(runtime, call, principal, answers.refusal, bound, progress.sent_name)
         approval = answers.approval
-        if tool.metadata.requires_approval and approval is None:
+        if is_asked_about and approval is None:
             approval = Ask(tool.metadata.approval_reason)
     if approved is None:
         progress.shown_arguments = shown
@@ -261,7 +263,7 @@ def _request_approval(
     request = approvals.build_request(call, progress.principal, tool, progress.shown_arguments, approval.reason)
     answer = approvals.take_answer(request)
     if answer is None:
-        step = RequestApproval(request)
+        step = RequestApproval(request, None if progress.was_asked_about else approvals.effective_handler)
         answer = yield step
         if answer is None:
             request = step.request if step.is_recorded else approvals.add_pending(request)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
@@ -12,18 +12,17 @@ from msgspec.structs import replace
 from praval_tools.access.records import Principal
 from praval_tools.access.state import AccessState
 from praval_tools.errors import ToolArgumentsError, ToolDefinitionError, ToolUsageError
-from praval_tools.execution.approvals import list_entries_of_tool, list_unused_entries, write_exactly
+from praval_tools.execution.approvals import list_entries_of_tool, list_unused_entries
 from praval_tools.execution.context import FrameScope, activate_caller
 from praval_tools.execution.edited_arguments import find_edit_problem
 from praval_tools.execution.pipeline import bind_arguments
 from praval_tools.execution.policies import ask_policies, render_for_review
 from praval_tools.execution.results import build_refused_result
 from praval_tools.execution.runtime import Runtime
-from praval_tools.journal.redaction.redactor import MARKER_PATTERN
 from praval_tools.names import OPERATOR, get_name, shorten_repr
 from praval_tools.registry.agents import Agent
-from praval_tools.registry.registry import ToolRegistry, get_runtime
-from praval_tools.registry.toolset import Toolset, get_executor
+from praval_tools.registry.registry import ToolRegistry
+from praval_tools.registry.toolset import Toolset, get_executor, run_asked_call_async
 from praval_tools.runs.model_log import find_current_run
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.compiled import Arguments
@@ -34,8 +33,8 @@ from praval_tools.tools.tool import AnyTool
 
 _USED: Final = Deny("what was approved was used before, or was another call; make the call again", by="praval-tools")
 """The answer to a call that nobody was shown, or whose approval was used before."""
-_ENDED: Final = Deny("nobody need be asked about it any more", by="praval-tools")
-"""The answer to a request whose call needs no approval any more."""
+_ENDED: Final = Deny("a person had it run with other arguments", by="praval-tools")
+"""The answer to a request whose call is made with other arguments now."""
 
 WasShown: TypeAlias = Callable[[str], bool]
 """Tells of a request's id whether the conversation that is resumed has waited for that request."""
@@ -110,10 +109,10 @@ def asks_for_approval(toolset: Toolset, name: str, arguments: object = None) -> 
         name: The tool, as the model calls it.
         arguments: Those of the call; None: tell whether any call may wait.
     """
-    return get_executor(toolset).runtime.approvals.handler is None and _needs_approval(toolset, name, arguments)
+    return get_executor(toolset).runtime.approvals.handler is None and needs_approval(toolset, name, arguments)
 
 
-def _needs_approval(toolset: Toolset, name: str, arguments: object) -> bool:
+def needs_approval(toolset: Toolset, name: str, arguments: object) -> bool:
     """Tell whether a call needs an approval, of whomever; None for *arguments*: whether any call may need one."""
     runtime, principal = get_executor(toolset).runtime, toolset.principal
     state = runtime.access_store.get_fresh_state()
@@ -182,27 +181,29 @@ async def execute_approved(
         was_shown: For frameworks in which calls of several conversations may have one id: only a request of which it
             is true counts. None: the id of the call says which conversation it is of.
     """
-    waiting = {request for request in list_waiting(registry) if was_shown is None or was_shown(request)}
-    given: ApprovalAnswer = Allow(edited)
-    if (entry := find_unneeded_entry(registry, toolset, call, was_shown)) is not None:
-        call = replace(call, tool_call_id=entry.request.tool_call_id)
-        if entry.answer is None:
-            end_request(registry, entry.request, is_repeated=edited is None)
-        else:
-            given = take_answer(toolset, entry)
-    elif was_shown is not None:
+    if was_shown is not None:
         call = identify_call(toolset, call, was_shown)
-    if entry is not None or not asks_for_approval(toolset, call.name, call.arguments):
-        decided = apply_answer(toolset, call, given)
-        if isinstance(decided, ToolResult):
-            return decided
-        call = decided
-    result = await toolset.aexecute(call, deps=deps)
+    waiting = {request for request in list_waiting(registry) if was_shown is None or was_shown(request)}
     answer = Allow(edited, by=framework, reason=f"a person approved it in {framework}")
+    entry = find_entry_of_call(toolset, call)
+    is_asked = is_still_asked(toolset, call, entry)
+    if edited is not None and not is_asked and not asks_for_approval(toolset, call.name, call.arguments):
+        changed = change_arguments(registry, toolset, call, entry, edited)
+        if isinstance(changed, ToolResult):
+            return changed
+        call = changed
+    result = await execute_async(toolset, call, deps, is_asked)
     while result.outcome is Outcome.APPROVAL_REQUIRED and answer_request(registry, result, waiting, answer):
         waiting = set()  # the one that waited was answered and used by another resumption
-        result = await toolset.aexecute(call, deps=deps)
+        result = await execute_async(toolset, call, deps, is_asked)
     return result
+
+
+async def execute_async(toolset: Toolset, call: ToolCall, deps: object, is_asked: bool) -> ToolResult:
+    """Run a call; where a person *is_asked* about it, it needs an approval whatever the tool and the policies say."""
+    if is_asked:
+        return await run_asked_call_async(toolset, call, deps)
+    return await toolset.aexecute(call, deps=deps)
 
 
 def identify_call(toolset: Toolset, call: ToolCall, was_shown: WasShown) -> ToolCall:
@@ -231,70 +232,46 @@ def _has_model_id(request: ApprovalRequest, call: ToolCall) -> bool:
     return call.tool_call_id in (request.tool_call_id, request.tool_call_id.partition("/")[2])
 
 
-def find_unneeded_entry(
-    registry: ToolRegistry, toolset: Toolset, call: ToolCall, was_shown: WasShown | None = None
-) -> ApprovalEntry | None:
+def find_entry_of_call(toolset: Toolset, call: ToolCall) -> ApprovalEntry | None:
     """
-    Return the unused request for a call of which the registry asks nobody in the framework any more, with its answer.
+    Return the request for exactly this call, with its answer, if nobody has used that.
 
-    The operator may lift an approval, or set a handler, while a person thinks; what the person says of the call counts,
-    and more what the operator has answered in the registry. Other calls of the agent may wait under the same id, which
-    providers repeat: theirs is not returned.
+    The operator may lift an approval, or set a handler, while a person thinks; what is answered counts all the same.
     """
-    caller, approvals = (toolset.principal.agent, toolset.principal.chain), get_runtime(registry).approvals
-    unused = [entry for entry in list_unused_entries(approvals) if (entry.request.agent, entry.request.chain) == caller]
-    if was_shown is None:
-        entries = [entry for entry in unused if entry.request.tool_call_id == call.tool_call_id]
-    else:
-        entries = [entry for entry in unused if was_shown(entry.request.id) and _has_model_id(entry.request, call)]
-    if not entries or asks_for_approval(toolset, call.name, call.arguments) or get_current_actor() != OPERATOR:
-        return None
-    read = _read_call(toolset, call)
+    runtime, principal = get_executor(toolset).runtime, toolset.principal
+    entries = list_unused_entries(runtime.approvals)
+    read = _read_call(toolset, call) if entries else None
     if read is None:
         return None
-    entries = [entry for entry in entries if entry.request.tool == read.tool.name and entry.answer != _ENDED]
-    ours = [_fill_secrets_in(entry, read.shown) for entry in entries if _is_shown_by(entry.request, read.shown)]
-    if _needs_approval(toolset, call.name, call.arguments):  # then the call itself finds what was answered
-        ours = [entry for entry in ours if entry.answer is None]
-    return min(ours, key=lambda entry: entry.answer is None, default=None)
+    run = find_current_run(runtime.recorder)
+    run_id = None if run is None else run.run_id
+    made = replace(call, agent=principal.agent, on_behalf_of=principal.chain, run_id=run_id)
+    digest = runtime.approvals.build_request(made, principal, read.tool, read.shown, "").digest
+    ours = (entry for entry in entries if entry.request.digest == digest and entry.answer != _ENDED)
+    return next(ours, None)
 
 
-def _fill_secrets_in(entry: ApprovalEntry, arguments: Arguments) -> ApprovalEntry:
-    """Return *entry* with the secrets of *arguments*, where its answer is from another process, which had none."""
-    answer = entry.answer
-    if not isinstance(answer, Allow) or answer.arguments is None:
-        return entry
-    edited = {
-        name: arguments[name] if name in arguments and MARKER_PATTERN.search(str(value)) else value
-        for name, value in answer.arguments.items()
-    }
-    return replace(entry, answer=replace(answer, arguments=edited))
+def is_still_asked(toolset: Toolset, call: ToolCall, entry: ApprovalEntry | None) -> bool:
+    """
+    Tell whether a call needs an approval by its *entry*, whatever the tool, the policies and a handler say now.
+
+    That is one with an answer, or one that waits where neither asks for an approval any more.
+    """
+    return entry is not None and (entry.answer is not None or not needs_approval(toolset, call.name, call.arguments))
 
 
-def take_answer(toolset: Toolset, entry: ApprovalEntry) -> ApprovalAnswer:
-    """Return the answer that an entry of `find_unneeded_entry` has, which no other call uses then."""
-    approvals, answer = get_executor(toolset).runtime.approvals, entry.answer
-    assert answer is not None
-    return answer if isinstance(answer, Deny) or approvals.use_up_answer(entry.request) else _USED
+def change_arguments(
+    registry: ToolRegistry, toolset: Toolset, call: ToolCall, entry: ApprovalEntry | None,
+    edited: Mapping[str, object],
+) -> ToolCall | ToolResult:
+    """Return a call with the arguments that a person wrote, or the recorded refusal; what waits with others, ends."""
+    if entry is not None and get_current_actor() == OPERATOR:
+        answer_waiting(registry, entry.request.id, _ENDED)
+    call = replace(call, arguments=edited)
+    return _refuse_changed_edit(toolset, call) or call
 
 
-def apply_answer(toolset: Toolset, call: ToolCall, answer: ApprovalAnswer) -> ToolCall | ToolResult:
-    """Return a call that needs no approval any more as an answer has it, or the recorded result that refuses it."""
-    if isinstance(answer, Allow):
-        if answer.arguments is None:
-            return call
-        call = replace(call, arguments=answer.arguments)
-        return refuse_changed_edit(toolset, call) or call
-    executor, principal = get_executor(toolset), toolset.principal
-    reason = f": {answer.reason}" if answer.reason else ""
-    text = f"The approval of tool {call.name!r} was denied{reason}."
-    denied = ToolResult(
-        call.tool_call_id, call.name, principal.agent, Outcome.APPROVAL_DENIED, None, text, "approval-denied"
-    )
-    return executor.run_pipeline(call, principal, denied)
-
-
-def refuse_changed_edit(toolset: Toolset, call: ToolCall) -> ToolResult | None:
+def _refuse_changed_edit(toolset: Toolset, call: ToolCall) -> ToolResult | None:
     """Return the recorded refusal of a call whose arguments a person wrote, and a class would change; else None."""
     read = _read_call(toolset, call)
     if read is None:
@@ -308,29 +285,6 @@ def refuse_changed_edit(toolset: Toolset, call: ToolCall) -> ToolResult | None:
         return None
     decision = Decision(False, "forbidden", "policy", principal.agent, tool.name, problem, "Make the call again.")
     return executor.run_pipeline(call, principal, build_refused_result(runtime, call, principal, decision, read.bound))
-
-
-def _is_shown_by(request: ApprovalRequest, arguments: Arguments) -> bool:
-    """Tell whether *request* is about *arguments*; what is secret, and was asked for elsewhere, is not known of it."""
-    given = dict(request.arguments)
-    hidden = [name for name, value in given.items() if MARKER_PATTERN.search(str(value))]
-    known = {name: value for name, value in arguments.items() if name not in hidden}
-    return write_exactly(known) == write_exactly({name: given[name] for name in given if name not in hidden})
-
-
-def end_request(registry: ToolRegistry, request: ApprovalRequest, *, is_repeated: bool) -> None:
-    """
-    End a request of `find_unneeded_entry` that waits, so that it lets no other call pass.
-
-    Args:
-        registry: Where it waits.
-        request: The request.
-        is_repeated: The same call is made now; a handler is asked about that, and ends the request itself.
-    """
-    if is_repeated and get_runtime(registry).approvals.handler is not None:
-        return
-    with suppress(ToolUsageError):  # it was answered meanwhile
-        registry.approvals.answer(request.id, _ENDED)
 
 
 def list_waiting(registry: ToolRegistry) -> set[str]:
@@ -356,6 +310,11 @@ def answer_request(registry: ToolRegistry, result: ToolResult, waiting: set[str]
         return False
     if result.approval_id not in waiting:
         answer = _USED
-    with suppress(ToolUsageError):  # it was answered meanwhile: that answer counts
-        registry.approvals.answer(result.approval_id, answer)
+    answer_waiting(registry, result.approval_id, answer)
     return True
+
+
+def answer_waiting(registry: ToolRegistry, request_id: str, answer: ApprovalAnswer) -> None:
+    """Answer a request; where it was answered meanwhile, that answer counts."""
+    with suppress(ToolUsageError):
+        registry.approvals.answer(request_id, answer)

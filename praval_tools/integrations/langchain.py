@@ -32,23 +32,25 @@ from pydantic import BaseModel, Discriminator, Field, PrivateAttr, create_model
 from praval_tools.formats.format import WireObject, encode_base64, get_content_blocks
 from praval_tools.integrations.framework_calls import (
     answer_request,
-    apply_answer,
-    end_request,
+    answer_waiting,
+    asks_for_approval,
+    change_arguments,
+    execute_async,
+    find_entry_of_call,
     find_toolset,
-    find_unneeded_entry,
+    is_still_asked,
     list_waiting,
     make_call_id,
-    take_answer,
 )
 from praval_tools.integrations.langchain_imports import import_tools
 from praval_tools.names import OPERATOR, has_type
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.registry import ToolRegistry
-from praval_tools.registry.toolset import Toolset
+from praval_tools.registry.toolset import Toolset, run_asked_call
 from praval_tools.schema.json_values import replace_surrogates
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.content import Content
-from praval_tools.tools.decision import Allow, ApprovalAnswer, ApprovalEntry, ApprovalRequest, Deny
+from praval_tools.tools.decision import Allow, ApprovalEntry, ApprovalRequest, Deny
 from praval_tools.tools.frames import get_current_actor
 
 __all__ = ["ToolAccess", "import_tools", "tools_for"]
@@ -277,45 +279,56 @@ class _Caller:
 
     def call(self, name: str, arguments: WireObject) -> object:
         """Return what the model gets of a call; raise `ToolException` where it failed."""
-        call, waiting = self._begin(name, arguments)
-        result = self.toolset.execute(call, deps=self.deps)
+        call, is_asked = self._begin(name, arguments)
+        waiting: set[str] | None = list_waiting(self.registry) if self.pause == "possible" else set()
+        result = self._execute(call, is_asked)
         while result.outcome is Outcome.APPROVAL_REQUIRED and self._ask(call, result, waiting):
             waiting = None
-            result = self.toolset.execute(call, deps=self.deps)
+            result = self._execute(call, is_asked)
         return _to_content(result)
 
     async def acall(self, name: str, arguments: WireObject) -> object:
         """Do what `call` does, for async code."""
-        call, waiting = self._begin(name, arguments)
-        result = await self.toolset.aexecute(call, deps=self.deps)
+        call, is_asked = self._begin(name, arguments)
+        waiting: set[str] | None = list_waiting(self.registry) if self.pause == "possible" else set()
+        result = await execute_async(self.toolset, call, self.deps, is_asked)
         while result.outcome is Outcome.APPROVAL_REQUIRED and self._ask(call, result, waiting):
             waiting = None
-            result = await self.toolset.aexecute(call, deps=self.deps)
+            result = await execute_async(self.toolset, call, self.deps, is_asked)
         return _to_content(result)
 
-    def _begin(self, name: str, arguments: WireObject) -> tuple[ToolCall, set[str] | None]:
-        """Return the call, and the approvals that wait before it is made."""
+    def _execute(self, call: ToolCall, is_asked: bool) -> ToolResult:
+        if is_asked:
+            return run_asked_call(self.toolset, call, self.deps)
+        return self.toolset.execute(call, deps=self.deps)
+
+    def _begin(self, name: str, arguments: WireObject) -> tuple[ToolCall, bool]:
+        """Return the call, and whether a person is asked about it whatever the tool says now."""
         if self.refusal:
             raise ToolException(self.refusal)
         call = ToolCall(self.call_id, name, arguments)
-        if self.pause != "possible":
-            return call, set()
-        if (entry := find_unneeded_entry(self.registry, self.toolset, call)) is not None:
-            decided = apply_answer(self.toolset, call, self._get_answer(call, entry))
-            if isinstance(decided, ToolResult):
-                raise ToolException(decided.for_model())
-            call = decided
-        return call, list_waiting(self.registry)
+        entry = find_entry_of_call(self.toolset, call) if self.pause == "possible" else None
+        is_asked = is_still_asked(self.toolset, call, entry)
+        if entry is None or is_asked or asks_for_approval(self.toolset, name, arguments):
+            return call, is_asked
+        return self._ask_before_handler(call, entry)
 
-    def _get_answer(self, call: ToolCall, entry: ApprovalEntry) -> ApprovalAnswer:
-        """Return what is answered about a call that no longer needs the approval for which it interrupted the graph."""
-        if entry.answer is not None:
-            return take_answer(self.toolset, entry)
+    def _ask_before_handler(self, call: ToolCall, entry: ApprovalEntry) -> tuple[ToolCall, bool]:
+        """Return what `_begin` does for a call that waits, where the registry has got a handler meanwhile."""
+        if get_current_actor() != OPERATOR:
+            return call, False
         request = entry.request
         about = _describe_request(call, request.agent, request.reason, request)
         answer = _read_answer(interrupt(about, response_schema=_build_answer_type(call.name)))
-        end_request(self.registry, request, is_repeated=isinstance(answer, Allow) and answer.arguments is None)
-        return answer
+        if isinstance(answer, Deny):
+            answer_waiting(self.registry, request.id, answer)
+            return call, True
+        if answer.arguments is None:
+            return call, False
+        changed = change_arguments(self.registry, self.toolset, call, entry, answer.arguments)
+        if isinstance(changed, ToolResult):
+            raise ToolException(changed.for_model())
+        return changed, False
 
     def _ask(self, call: ToolCall, result: ToolResult, waiting: set[str] | None) -> bool:
         """

@@ -202,28 +202,6 @@ class StoredApprovals:
             by = entries[0].answer.by if entries and entries[0].answer is not None else ""
             raise ToolUsageError(f"Request {request_id!r} was answered already, by {by or 'somebody'}.")
 
-    def use_up_answer(self, request_id: str) -> bool:
-        """
-        Have no call use the `Allow` to a request any more; False where one has used it. It is recorded once more.
-
-        Raises:
-            JournalError: It could not be written.
-        """
-        with self._lock:
-            self._load_changes()
-            approval = self._approvals.get(request_id)
-        if approval is None or approval.answered is None:
-            return False
-        reason = "; ".join(filter(None, [approval.answered.reason, "used for a call that needs no approval any more"]))
-        given = attrs.evolve(
-            approval.answered, id=self._clock.new_id(), time=self._clock.now(), process=get_process_name(),
-            reason=reason,
-        )  # fmt: skip
-        (written,) = self._store.append([use_answer(Item((build_record(given),)), request_id)])
-        if written.error is not None:
-            raise written.error
-        return written.status is Status.DONE
-
     def _build_answer_event(
         self, asked: ApprovalAsked, answer: ApprovalAnswer, plan: RedactionPlan, own_request: OwnRequest | None
     ) -> ApprovalAnswered:

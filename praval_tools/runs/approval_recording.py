@@ -51,7 +51,7 @@ class ApprovalRecorder:
             write_state.approval_id = known.asked.id
             return given
         record = _build_request_record(builder, request)
-        if known is None or known.answered is not None or self._runtime.approvals.effective_handler is not None:
+        if known is None or known.answered is not None or step.handler is not None:
             yield from self._event_writer.append(write_state, Item((record,)), "Nothing was run.")
             answer: ApprovalAnswer | None = yield step
             if answer is not None:
@@ -141,11 +141,6 @@ class ApprovalRecorder:
     def find_given_answer(self, request: ApprovalRequest) -> ApprovalAnswer | None:
         """Return the answer that was given to a request, used or not."""
         return self._stored.find_given_answer(request)
-
-    def use_up_answer(self, request: ApprovalRequest) -> bool:
-        """Have no call use the `Allow` to a request any more; False where one has used it."""
-        return self._stored.use_up_answer(request.id)
-
 
 def _warn_of_journal(text: str) -> None:
     warnings.warn(text, JournalWarning, stacklevel=get_user_stacklevel())

@@ -114,7 +114,7 @@ def describe_call(run: RunTool, function: DescribedFunction) -> DescribedCall:
     if implementation.runs_user_code:
         try:
             shown = pack_value(implementation.render_for_review(bound, with_made_fields=False))
-            if run.state.policies or run.tool.metadata.requires_approval:
+            if run.is_reviewed:
                 judged = pack_value(implementation.render_for_review(bound))
         except Unencodable as error:
             text = f"Tool {run.tool.name!r} cannot run in another process: an argument has no JSON form: {error}"

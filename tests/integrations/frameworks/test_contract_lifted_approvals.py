@@ -84,3 +84,48 @@ def test_the_operators_answer_counts(
     restore()
     asyncio.run(framework.resume(agent, waiting, {"call_0": True}))
     assert len(paid) <= 1 and (paid == [] or answer != "deny")
+
+
+@pytest.mark.parametrize("require", [by_flag, by_policy])
+def test_a_call_runs_once_where_a_handler_was_set_meanwhile(
+    framework: Framework, registry: ToolRegistry, paid: Payments, require: Any
+) -> None:
+    """Broken promise: a request was left waiting where its approval was lifted, and a yes let the call pass twice."""
+    lift, restore = require(registry)
+    agent = framework.make_agent(
+        framework.make_adapter(registry), "clerk", script([ModelCall("pay", {"amount": 1000})], *["Done."] * 4)
+    )
+    waiting = asyncio.run(framework.run(agent))
+    registry.set_approval_handler(lambda request: Allow(by="handler"))
+    lift()
+    asyncio.run(framework.resume(agent, waiting, {"call_0": True}))
+    assert [1000] == paid
+    assert [] == registry.approvals.pending()
+
+    registry.set_approval_handler(None)
+    restore()
+    asyncio.run(framework.resume(agent, waiting, {"call_0": True}))
+    assert [1000] == paid
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_the_operators_answer_is_used_where_a_handler_was_set_meanwhile(
+    framework: Framework, registry: ToolRegistry, paid: Payments, answer: str
+) -> None:
+    """Broken promise: a person's edit went to the handler, and the operator's yes let the call pass once more."""
+    if not framework.can_edit:
+        pytest.skip(f"{framework.name} has no way to change the arguments of a call")
+    by_flag(registry)
+    agent = framework.make_agent(
+        framework.make_adapter(registry), "clerk", script([ModelCall("pay", {"amount": 1000})], *["Done."] * 4)
+    )
+    waiting = asyncio.run(framework.run(agent))
+    given, expected = ANSWERS[answer]
+    registry.approvals.answer(registry.approvals.pending()[0].id, given)
+    registry.set_approval_handler(lambda request: Allow(by="handler"))
+    asyncio.run(framework.resume(agent, waiting, {"call_0": {"amount": 7}}))
+    assert expected == paid
+
+    registry.set_approval_handler(None)
+    asyncio.run(framework.resume(agent, waiting, {"call_0": True}))
+    assert expected == paid
