@@ -13,7 +13,9 @@ from praval_tools.access.records import Principal
 from praval_tools.access.state import AccessState
 from praval_tools.errors import ToolArgumentsError, ToolDefinitionError, ToolUsageError
 from praval_tools.execution.approvals import list_entries_of_tool, list_unused_entries
+from praval_tools.execution.call_progress import CallProgress
 from praval_tools.execution.context import FrameScope, activate_caller
+from praval_tools.execution.deps import use_deps
 from praval_tools.execution.edited_arguments import find_edit_problem
 from praval_tools.execution.pipeline import bind_arguments
 from praval_tools.execution.policies import ask_policies, render_for_review
@@ -22,7 +24,7 @@ from praval_tools.execution.runtime import Runtime
 from praval_tools.names import OPERATOR, get_name, shorten_repr
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.registry import ToolRegistry
-from praval_tools.registry.toolset import Toolset, get_executor, run_asked_call_async
+from praval_tools.registry.toolset import Toolset, get_executor
 from praval_tools.runs.model_log import find_current_run
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.compiled import Arguments
@@ -199,11 +201,30 @@ async def execute_approved(
     return result
 
 
-async def execute_async(toolset: Toolset, call: ToolCall, deps: object, is_asked: bool) -> ToolResult:
+def execute(toolset: Toolset, call: ToolCall, deps: object, is_asked: bool) -> ToolResult:
     """Run a call; where a person *is_asked* about it, it needs an approval whatever the tool and the policies say."""
-    if is_asked:
-        return await run_asked_call_async(toolset, call, deps)
-    return await toolset.aexecute(call, deps=deps)
+    if not is_asked:
+        return toolset.execute(call, deps=deps)
+    executor = get_executor(toolset)
+    progress = _begin_asked_call(toolset, call)
+    with use_deps(executor.runtime.registry, deps):
+        return executor.run_pipeline(progress.call, toolset.principal, progress=progress)
+
+
+async def execute_async(toolset: Toolset, call: ToolCall, deps: object, is_asked: bool) -> ToolResult:
+    """Do what `execute` does, for async code."""
+    if not is_asked:
+        return await toolset.aexecute(call, deps=deps)
+    executor = get_executor(toolset)
+    progress = _begin_asked_call(toolset, call)
+    with use_deps(executor.runtime.registry, deps):
+        return await executor.run_pipeline_async(progress.call, toolset.principal, progress=progress)
+
+
+def _begin_asked_call(toolset: Toolset, call: ToolCall) -> CallProgress:
+    principal = toolset.principal
+    made = replace(call, agent=principal.agent, on_behalf_of=principal.chain)
+    return CallProgress(made, principal, was_asked_about=True)
 
 
 def identify_call(toolset: Toolset, call: ToolCall, was_shown: WasShown) -> ToolCall:

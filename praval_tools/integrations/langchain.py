@@ -35,6 +35,7 @@ from praval_tools.integrations.framework_calls import (
     answer_waiting,
     asks_for_approval,
     change_arguments,
+    execute,
     execute_async,
     find_entry_of_call,
     find_toolset,
@@ -46,7 +47,7 @@ from praval_tools.integrations.langchain_imports import import_tools
 from praval_tools.names import OPERATOR, has_type
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.registry import ToolRegistry
-from praval_tools.registry.toolset import Toolset, run_asked_call
+from praval_tools.registry.toolset import Toolset
 from praval_tools.schema.json_values import replace_surrogates
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.content import Content
@@ -281,10 +282,10 @@ class _Caller:
         """Return what the model gets of a call; raise `ToolException` where it failed."""
         call, is_asked = self._begin(name, arguments)
         waiting: set[str] | None = list_waiting(self.registry) if self.pause == "possible" else set()
-        result = self._execute(call, is_asked)
+        result = execute(self.toolset, call, self.deps, is_asked)
         while result.outcome is Outcome.APPROVAL_REQUIRED and self._ask(call, result, waiting):
             waiting = None
-            result = self._execute(call, is_asked)
+            result = execute(self.toolset, call, self.deps, is_asked)
         return _to_content(result)
 
     async def acall(self, name: str, arguments: WireObject) -> object:
@@ -296,11 +297,6 @@ class _Caller:
             waiting = None
             result = await execute_async(self.toolset, call, self.deps, is_asked)
         return _to_content(result)
-
-    def _execute(self, call: ToolCall, is_asked: bool) -> ToolResult:
-        if is_asked:
-            return run_asked_call(self.toolset, call, self.deps)
-        return self.toolset.execute(call, deps=self.deps)
 
     def _begin(self, name: str, arguments: WireObject) -> tuple[ToolCall, bool]:
         """Return the call, and whether a person is asked about it whatever the tool says now."""

@@ -15,7 +15,6 @@ from praval_tools.access.rules import resolve_access
 from praval_tools.access.state import AccessState
 from praval_tools.errors import ToolUsageError
 from praval_tools.execution.batch import run_batch, run_batch_async
-from praval_tools.execution.call_progress import CallProgress
 from praval_tools.execution.context import FrameScope, activate_caller
 from praval_tools.execution.deps import take_deps, use_deps
 from praval_tools.execution.executor import Executor
@@ -453,22 +452,6 @@ def export_selected_tools(
 def refuse_call(toolset: Toolset, call: ToolCall, result: ToolResult) -> ToolResult:
     """Record a call of *toolset*'s agent that is not made, with the *result* that says why."""
     return toolset._executor.run_pipeline(toolset._complete_call(call), toolset.principal, result)
-
-
-def run_asked_call(toolset: Toolset, call: ToolCall, deps: object) -> ToolResult:
-    """Run a call about which a person was asked: it needs an approval whatever the tool and the policies say now."""
-    with use_deps(toolset._executor.runtime.registry, deps):
-        call = toolset._complete_call(call)
-        progress = CallProgress(call, toolset.principal, was_asked_about=True)
-        return toolset._executor.run_pipeline(call, toolset.principal, progress=progress)
-
-
-async def run_asked_call_async(toolset: Toolset, call: ToolCall, deps: object) -> ToolResult:
-    """Run a call about which a person was asked from async code."""
-    with use_deps(toolset._executor.runtime.registry, deps):
-        call = toolset._complete_call(call)
-        progress = CallProgress(call, toolset.principal, was_asked_about=True)
-        return await toolset._executor.run_pipeline_async(call, toolset.principal, progress=progress)
 
 
 async def refuse_call_async(toolset: Toolset, call: ToolCall, result: ToolResult) -> ToolResult:
