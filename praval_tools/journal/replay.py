@@ -148,6 +148,14 @@ class Recording:
             entry.is_matched = False
             self._index_by_content(entry, first=entry.status == "asked")
 
+    def release_interrupted(self, entry: ReplayEntry) -> None:
+        """Let the next call of the same content, or in the same place, be *entry*: it was stopped and did not run."""
+        with self._lock:
+            entry.is_matched = False
+            self._index_by_content(entry, first=True)
+            outer_call = self.find_outer_call(entry.parent_id)
+            self._by_position.setdefault(outer_call, deque()).appendleft(entry)
+
     def _index_by_content(self, entry: ReplayEntry, *, first: bool) -> None:
         for key in self._list_content_keys(entry):
             waiting = self._by_content.get(key)

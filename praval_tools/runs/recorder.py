@@ -107,21 +107,31 @@ class Recorder:
             builder = CallRecordBuilder(call, plan, self.runtime.clock, query, entry.has_given_id, query.principal)
             builder.add_marked_secrets(progress)
             write_state = CallWriteState(builder, run, entry, initial_status=status_before)
-            try:
-                if status_before == "doubt" and not _may_be_repeated(plan.tool):
-                    in_doubt = build_in_doubt_result(entry, call)
-                    result: ToolResult = yield from self._call_writer.write_refusal(write_state, in_doubt)
-                else:
-                    write_state.start_written = entry.attempts >= INTENT
-                    result = yield from self._run_and_record(progress, steps, plan, write_state)
-            finally:
-                entry.secrets = builder.secrets
+            result = yield from self._run_or_refuse(progress, steps, plan, write_state, run, entry)
             if can_match_again(status_before, entry.status):
                 run.recording.release_match(entry)
             return result if result_id == entry.call_id else replace(result, tool_call_id=result_id)
         finally:
             for entry in held:
                 run.recording.release(entry)
+
+    def _run_or_refuse(
+        self, progress: CallProgress, steps: CallPipeline, plan: CallPlan, write_state: CallWriteState, run: OpenRun,
+        entry: ReplayEntry,
+    ) -> CallPipeline:  # fmt: skip
+        """Run and record the call of *entry*, or refuse it where it is in doubt."""
+        try:
+            if write_state.initial_status == "doubt" and not _may_be_repeated(plan.tool):
+                in_doubt = build_in_doubt_result(entry, progress.call)
+                return (yield from self._call_writer.write_refusal(write_state, in_doubt))
+            write_state.start_written = entry.attempts >= INTENT
+            return (yield from self._run_and_record(progress, steps, plan, write_state))
+        except BaseException:
+            if can_match_again(write_state.initial_status, entry.status) and not write_state.may_have_run:
+                run.recording.release_interrupted(entry)
+            raise
+        finally:
+            entry.secrets = write_state.builder.secrets
 
     def _run_and_record(
         self, progress: CallProgress, steps: CallPipeline, plan: CallPlan, write_state: CallWriteState

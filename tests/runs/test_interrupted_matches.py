@@ -1,0 +1,113 @@
+# Tests of: runs/recorder, journal/replay
+"""A recorded call that is stopped before its tool is entered is the one that its caller makes again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from praval_tools import Allow, ToolCall, ToolContext, ToolRegistry
+from praval_tools.errors import JournalError
+from praval_tools.runs.call_writer import CallWriter
+
+MODES: Any = ["content", "position", "id"]
+Pay = Callable[[], Awaitable[object]]
+
+
+class Bank:
+    """A bank whose first payment ends the process after the effect; each life of the run has a new registry."""
+
+    def __init__(self, where: Path, mode: Any, *, idempotent: bool) -> None:
+        self.where, self.mode, self.idempotent, self.keys = where, mode, idempotent, list[str]()
+
+    def live(self, program: Callable[[Pay], Awaitable[object]]) -> object:
+        """Run *program* in the run; the operator lets calls in doubt run again, where they would not by themselves."""
+        registry = ToolRegistry(journal=self.where)
+
+        @registry.tool("pay", owned_by="ann", idempotent=self.idempotent)
+        async def pay(amount: int, context: ToolContext) -> str:
+            """Pay."""
+            self.keys.append(context.idempotency_key)
+            if len(self.keys) == 1:
+                raise KeyboardInterrupt
+            return "paid"
+
+        async def work() -> object:
+            async with registry.run("r", self.mode) as run:
+                for call in () if self.idempotent else run.in_doubt:
+                    run.resolve(call, rerun=True)
+                return await program(lambda: registry.toolset("ann").acall("pay", amount=5))
+
+        try:
+            return asyncio.run(work())
+        finally:
+            registry.close()
+
+
+async def pay_once(pay: Pay) -> object:
+    """Pay."""
+    return await pay()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("idempotent", [True, False])
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_of_a_cancelled_task(mode: Any, idempotent: bool, steps: int, tmp_path: Path) -> None:
+    """Broken promise: the call that was made again got a key of its own, and both had their effect."""
+    bank = Bank(tmp_path / "runs.db", mode, idempotent=idempotent)
+    with pytest.raises(KeyboardInterrupt):
+        bank.live(pay_once)
+
+    async def pay_again(pay: Pay) -> object:
+        task = asyncio.ensure_future(pay())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        return await pay()
+
+    assert "paid" == bank.live(pay_again)
+    for _ in "12":
+        assert "paid" == bank.live(pay_once)
+    assert 1 == len(set(bank.keys))
+
+
+@pytest.mark.parametrize("mode", ["content", "id"])
+def test_of_an_approved_call_that_cannot_be_written(mode: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken promise: a person was asked again, and the first answer let the call pass once more at the next start."""
+    paid = list[int]()
+
+    def fail(*_: object) -> None:
+        raise JournalError("runs.db", "it is locked", "Nothing was run.")
+
+    def call(registry: ToolRegistry) -> object:
+        return registry.execute(ToolCall(None, "pay", {"amount": 5}, "ann")).outcome
+
+    def live(program: Callable[[ToolRegistry], object]) -> object:
+        registry = ToolRegistry(journal=tmp_path / "runs.db")
+
+        @registry.tool("pay", owned_by="ann", requires_approval=True)
+        def pay(amount: int) -> None:
+            """Pay."""
+            paid.append(amount)
+
+        with registry.run("r", mode):
+            outcome = program(registry)
+        registry.close()
+        return outcome
+
+    def approve_and_fail(registry: ToolRegistry) -> object:
+        call(registry)
+        registry.approvals.answer(registry.approvals.pending()[0].id, Allow())
+        with monkeypatch.context() as patch, pytest.raises(JournalError):
+            patch.setattr(CallWriter, "write_start", fail)
+            call(registry)
+        return call(registry)
+
+    assert "ok" == live(approve_and_fail)
+    assert "ok" == live(call)
+    assert [5] == paid
