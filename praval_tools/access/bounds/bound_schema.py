@@ -112,7 +112,7 @@ def _iter_keyword_problems(bound: object, known: KnownSchema, place: str) -> Ite
         return
     types = known.types
     if text := _list_text_constraints(bound, known):
-        yield f"{place}: {', '.join(text)} applies to text; a Decimal is compared as a number: write 5000, not '5000'"
+        yield describe_decimal_texts(place, text)
     for keyword, value in bound.items():
         if problem := _find_keyword_problem(keyword, value, types):
             yield f"{place}: {problem}"
@@ -127,9 +127,19 @@ def _list_text_constraints(bound: JsonSchema, known: KnownSchema) -> list[str]:
     texts = [shorten_repr(text) for value in values for text in _iter_decimal_texts(value, known)]
     if not known.is_decimal_text():
         return texts
+    return [*texts, *list_text_keywords(bound)]
+
+
+def list_text_keywords(bound: JsonSchema) -> list[str]:
+    """Return what in a bound applies to text, whichever text that is."""
     names = [repr(key) for key in bound if _TYPES_BY_KEYWORD.get(key) == "string"]
     is_text = "string" in (bound.get("type"), *list_or_empty(bound.get("type")))
-    return [*names, *texts, *(["the type 'string'"] if is_text else [])]
+    return [*names, *(["the type 'string'"] if is_text else [])]
+
+
+def describe_decimal_texts(place: str, texts: list[str]) -> str:
+    """Return why *texts*, which apply to text, cannot be in the bound of a `Decimal`."""
+    return f"{place}: {', '.join(texts)} applies to text; a Decimal is compared as a number: write 5000, not '5000'"
 
 
 def _iter_decimal_texts(value: object, known: KnownSchema) -> Iterator[str]:

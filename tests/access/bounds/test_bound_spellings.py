@@ -1,0 +1,260 @@
+# Tests of: bound_spellings, bounded_values
+"""A bound names a value in the spelling in which values are compared, or is refused with the spelling to write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import make_dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from ipaddress import IPv6Address
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal, NamedTuple
+from uuid import UUID
+
+import pytest
+from pydantic import AnyUrl, BaseModel, ConfigDict, RootModel, create_model
+from typing_extensions import TypedDict
+
+from praval_tools import GrantError, Outcome, Tool, ToolCall, ToolRegistry
+
+UPPER = "5F0C6A1E-0000-4000-8000-00000000000A"
+LOWER = UPPER.lower()
+BARE = UPPER.replace("-", "")
+FORMS = ("parameter", "dataclass", "model")
+
+
+class Key(NamedTuple):
+    """A key of a vault."""
+
+    vault: UUID
+
+
+class Door(TypedDict):
+    """A door of a vault."""
+
+    vault: UUID
+
+
+class VaultId(RootModel[UUID]):
+    """The id of a vault."""
+
+
+class Lowered(BaseModel):
+    """A model whose texts become lower case."""
+
+    model_config = ConfigDict(str_to_lower=True)
+    name: str
+
+
+class Bill(NamedTuple):
+    """A bill."""
+
+    amount: Decimal
+
+
+def make_registry(hint: Any, form: str = "parameter") -> ToolRegistry:
+    """Return a registry with a tool whose parameter, or the field `v` of it, has this hint."""
+    kinds: dict[str, Any] = {"parameter": lambda: hint, "dataclass": lambda: make_dataclass("Box", [("v", hint)]),
+                             "model": lambda: create_model("Box", v=(hint, ...))}  # fmt: skip
+
+    def pay(p: Any) -> str:
+        """Pay."""
+        return repr(p)
+
+    pay.__annotations__["p"] = kinds[form]()
+    registry = ToolRegistry()
+    registry.register_tool(Tool.from_function(pay, owned_by="boss"))
+    return registry
+
+
+def grant(hint: Any, bound: Mapping[str, Any], form: str = "parameter") -> ToolRegistry:
+    """Return a registry whose intern may call the tool with what *bound* says of the value."""
+    registry = make_registry(hint, form)
+    registry.grant("pay", "intern", where={"p": bound if form == "parameter" else {"properties": {"v": bound}}})
+    return registry
+
+
+def call(registry: ToolRegistry, given: object, form: str = "parameter") -> Outcome:
+    """Return how the intern's call ends."""
+    arguments = {"p": given if form == "parameter" else {"v": given}}
+    return registry.execute(ToolCall("1", "pay", arguments, "intern")).outcome
+
+
+TEXTS: list[tuple[Any, str, str]] = [
+    (UUID, UPPER, LOWER),
+    (datetime, "2024-01-01T00:00:00+00:00", "2024-01-01T00:00:00Z"),
+    (datetime, "2024-01-01T00:00:00.000Z", "2024-01-01T00:00:00Z"),
+    (time, "10:00:00+00:00", "10:00:00Z"),
+    (timedelta, "PT60M", "PT1H"),
+    (Path, "a//b", "a/b"),
+    (PurePosixPath, "./a", "a"),
+    (UUID | None, UPPER, LOWER),
+    (UUID | str, UPPER, LOWER),
+    (Literal["none"] | UUID, UPPER, LOWER),
+]
+
+
+class TestTextsOfOtherTypes:
+    """Broken promise: `not` refuses what it names. It admitted that, and `const` refused what it granted."""
+
+    @pytest.mark.parametrize("form", FORMS)
+    @pytest.mark.parametrize(("hint", "other", "written"), TEXTS, ids=str)
+    def test_have_one_spelling(self, hint: Any, other: str, written: str, form: str) -> None:
+        """Another spelling is refused with the one to write, which grants and refuses each spelling of the value."""
+        for bound in ({"const": other}, {"enum": [written, other]}, {"not": {"const": other}},
+                      {"anyOf": [{"allOf": [{"not": {"enum": [other]}}]}]}):  # fmt: skip
+            with pytest.raises(GrantError, match=f"is compared in another spelling: write '{written}'"):
+                grant(hint, bound, form)
+
+        for given in (other, written):
+            assert Outcome.OK is call(grant(hint, {"const": written}, form), given, form)
+            assert Outcome.FORBIDDEN is call(grant(hint, {"not": {"enum": [written]}}, form), given, form)
+
+    @pytest.mark.parametrize("form", FORMS)
+    @pytest.mark.parametrize(
+        ("hint", "bound"),
+        [
+            (list[UUID], {"const": [UPPER]}),
+            (list[UUID], {"not": {"items": {"const": UPPER}}}),
+            (tuple[int, UUID], {"not": {"const": [1, UPPER]}}),
+            (tuple[UUID, ...], {"enum": [[], [UPPER]]}),
+            (frozenset[UUID], {"not": {"const": [UPPER]}}),
+            (dict[str, UUID], {"not": {"additionalProperties": {"const": UPPER}}}),
+            (dict[str, UUID], {"not": {"properties": {"a": {"const": UPPER}}}}),
+            (dict[str, list[UUID]], {"not": {"const": {"a": [UPPER]}}}),
+            (dict[UUID, int], {"not": {"const": {UPPER: 1}}}),
+            (dict[UUID, int], {"not": {"required": [UPPER]}}),
+            (dict[UUID, int], {"properties": {UPPER: {"maximum": 5}}, "required": []}),
+            (Door, {"not": {"properties": {"vault": {"const": UPPER}}}}),
+            (list[Door], {"not": {"const": [{"vault": UPPER}]}}),
+            (list[UUID] | None, {"items": {"enum": [UPPER]}}),
+            (VaultId, {"not": {"const": UPPER}}),
+            (list[VaultId], {"not": {"const": [UPPER]}}),
+        ],
+        ids=str,
+    )
+    def test_have_one_spelling_at_any_depth(self, hint: Any, bound: dict[str, Any], form: str) -> None:
+        """It makes no difference where in a bound and in a value the text is."""
+        with pytest.raises(GrantError, match=f"is compared in another spelling: write '{LOWER}'"):
+            grant(hint, bound, form)
+
+    def test_may_be_in_all_arguments(self) -> None:
+        """A bound of all arguments is read as well, and names the place."""
+        with pytest.raises(GrantError, match="where: p: .* is compared in another spelling"):
+            make_registry(UUID).grant(
+                "pay", "intern", where={"type": "object", "not": {"properties": {"p": {"const": UPPER}}}}
+            )
+
+    @pytest.mark.parametrize("bound", [{"const": BARE}, {"not": {"const": BARE}}, {"not": {"enum": [LOWER, "x"]}}])
+    def test_that_are_none_are_refused(self, bound: dict[str, Any]) -> None:
+        """A text that is never a value bounds nothing under `not`."""
+        with pytest.raises(GrantError, match="is not a possible UUID"):
+            grant(UUID, bound)
+
+    @pytest.mark.parametrize(
+        ("hint", "bound"),
+        [
+            (UUID, {"const": LOWER}),
+            (UUID, {"pattern": "^5F"}),
+            (str, {"const": UPPER}),
+            (Any, {"const": UPPER}),
+            (list[Any], {"const": [UPPER]}),
+            (dict[str, int], {"const": {UPPER: 1}}),
+            (date, {"enum": ["2024-01-01"]}),
+            (date | str, {"enum": ["2024-01-01", "soon"]}),
+            (bytes, {"const": "YQ=="}),
+            (tuple[str, UUID], {"items": {"enum": [UPPER, LOWER]}}),
+            (list[str] | dict[str, UUID], {"const": [UPPER]}),
+            (set[int], {"const": [1, 2]}),
+            (set[float], {"const": [9.5, 10.0]}),
+        ],
+        ids=str,
+    )
+    def test_leave_other_bounds_alone(self, hint: Any, bound: dict[str, Any]) -> None:
+        """What some value is compared as may be named."""
+        grant(hint, bound)
+
+    def test_of_supplied_schemas_stay(self) -> None:
+        """A tool with a schema of its own gets the text as it was given, so that it has no other spelling."""
+        schema = {"type": "object", "properties": {"p": {"type": "string", "format": "uuid"}}}
+        registry = ToolRegistry()
+        registry.register_tool(
+            Tool(name="pay", description="Pay.", parameters=schema, callable=lambda p: p, owned_by="boss")
+        )
+        registry.grant("pay", "intern", where={"p": {"not": {"const": UPPER}}})
+
+        assert Outcome.FORBIDDEN is call(registry, UPPER)
+
+
+class TestSets:
+    @pytest.mark.parametrize("form", FORMS)
+    @pytest.mark.parametrize("bound", [{"const": [2, 1]}, {"not": {"enum": [[2, 1]]}}], ids=str)
+    def test_have_one_order(self, bound: dict[str, Any], form: str) -> None:
+        """Broken promise: a set that a bound names is that set. In another order it was never met."""
+        with pytest.raises(GrantError, match=r"a set is compared in one order: write \[1, 2\]"):
+            grant(set[int], bound, form)
+
+
+class TestTextsInModels:
+    @pytest.mark.parametrize(
+        ("hint", "other", "written"),
+        [
+            (IPv6Address, "::0001", "::1"),
+            (AnyUrl, "http://EXAMPLE.com", "http://example.com/"),
+            (list[IPv6Address], ["::0001"], ["::1"]),
+            (dict[int, int], {"01": 1}, {"1": 1}),
+            (Key, [UPPER], [LOWER]),
+        ],
+        ids=str,
+    )
+    def test_are_read_by_pydantic(self, hint: Any, other: Any, written: Any) -> None:
+        """Types that only pydantic reads have one spelling, too."""
+        with pytest.raises(GrantError, match="is compared in another spelling: write "):
+            grant(hint, {"not": {"const": other}}, "model")
+
+        assert Outcome.FORBIDDEN is call(grant(hint, {"not": {"const": written}}, "model"), other, "model")
+
+    def test_are_read_as_the_model_says(self) -> None:
+        """What a model configures counts: a text that becomes lower case is named in lower case."""
+        with pytest.raises(GrantError, match="write 'ann'"):
+            grant(Lowered, {"properties": {"name": {"not": {"const": "Ann"}}}})
+
+    def test_that_no_spelling_names_are_refused(self) -> None:
+        """The bytes of a model are given as text and compared as base64."""
+        with pytest.raises(GrantError, match="so no text can be named here"):
+            grant(bytes, {"not": {"const": "YQ=="}}, "model")
+
+
+class TestDecimalsOfModels:
+    """Broken promise: a bound says a `Decimal` as a number, or is refused. In models it bounded nothing."""
+
+    @pytest.mark.parametrize(
+        ("hint", "bound"),
+        [
+            *((hint, bound) for hint in (Decimal, Decimal | None, int | Decimal) for bound in (
+                {"const": "100"}, {"not": {"const": "100"}}, {"not": {"enum": ["100", "200"]}}, {"pattern": "^1"},
+                {"not": {"pattern": "^1"}}, {"not": {"type": "string"}}, {"type": ["string", "null"]},
+            )),
+            (list[Decimal], {"not": {"const": ["100"]}}),
+            (list[Decimal], {"not": {"items": {"maxLength": 3}}}),
+            (dict[str, Decimal], {"not": {"const": {"a": "100"}}}),
+            (dict[str, Decimal], {"not": {"additionalProperties": {"type": "string"}}}),
+            (tuple[str, Decimal], {"not": {"const": ["100", "100"]}}),
+            (create_model("Inner", amount=(Decimal, 0)), {"not": {"properties": {"amount": {"const": "100"}}}}),
+            (Bill, {"not": {"const": ["100"]}}),
+        ],
+        ids=str,
+    )  # fmt: skip
+    def test_are_no_text(self, hint: Any, bound: dict[str, Any]) -> None:
+        """What applies to text is refused with advice, as it is for parameters and dataclasses."""
+        with pytest.raises(GrantError, match=r"p\.v.* applies to text; a Decimal is compared as a number"):
+            grant(hint, bound, "model")
+
+    def test_are_numbers(self) -> None:
+        """The number that is named is refused, however it is given."""
+        registry = grant(Decimal, {"not": {"const": 100}}, "model")
+
+        assert [Outcome.FORBIDDEN, Outcome.FORBIDDEN, Outcome.OK] == [
+            call(registry, given, "model") for given in (100, "100.0", "101")
+        ]
