@@ -242,7 +242,7 @@ def _find_schema_problem(kind: Hint) -> str | None:
 def _build_model_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
     def build() -> JsonSchema:
         schema = close_object_schemas(
-            describe_result(hint)
+            describe_result(hint, hides_values=builder.hides_values)
             if builder.describes_results
             else describe_model(hint, hides_values=builder.hides_values)
         )

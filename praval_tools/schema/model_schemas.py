@@ -77,9 +77,9 @@ def _name_items(array: JsonSchema, fields: Iterable[Mapping[str, object]]) -> Js
     return {**array, "prefixItems": [{**item, "title": field["name"]} for item, field in items]}
 
 
-def describe_result(hint: Hint) -> JsonSchema:
+def describe_result(hint: Hint, *, hides_values: bool = True) -> JsonSchema:
     """Return the schema of what a model writes; what it may leave out of what it takes, a result may leave out, too."""
-    written, taken = describe_model(hint, "serialization"), describe_model(hint)
+    written, taken = describe_model(hint, "serialization", hides_values=hides_values), describe_model(hint)
     for schema, other in [(written, taken), *(
         (part, taken.get("$defs", {}).get(name, {})) for name, part in written.get("$defs", {}).items()
     )]:  # fmt: skip
