@@ -12,14 +12,14 @@ import math
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 from operator import is_
-from typing import Final, TypeVar
+from typing import Final
 
 import attrs
-import msgspec
 
 from praval_tools.journal.events import AgentToolCall, ApprovalAsked, EventBase, JournalEvent
 from praval_tools.journal.redaction.marker_key import compute_key_id
 from praval_tools.journal.redaction.nested_json import decode_bytes, iter_json_parts, parse_json, parse_nested_json
+from praval_tools.journal.redaction.quotations import list_hidden_places, redact_quotations
 from praval_tools.journal.redaction.secret_search import (
     MIN_SECRET_LENGTH,
     NO_SECRETS,
@@ -61,7 +61,6 @@ _SIZED_TYPES: Final = (str, bytes, list, dict, tuple, set, frozenset)
 _MAX_REFUSED_SECRET_LENGTH: Final = 8_192
 
 _Nodes = tuple[SecretNode, ...]
-QuotingT = TypeVar("QuotingT", bound=msgspec.Struct)
 
 
 class Redactor:
@@ -431,22 +430,8 @@ class RedactionPlan:
         for name in ("error", "detail", "reason", "toolcall_reason"):
             if text := getattr(event, name, None):
                 changes[name] = self.redact_text(text, secrets)
-        if secrets:
-            changes |= self._redact_quotations(event, secrets)
+        places = list_hidden_places(event, changes.get("arguments"), MARKER_PATTERN)
+        if secrets or places:
+            changes |= redact_quotations(event, lambda text: self.redact_text(text, secrets), places, MARKER_PATTERN)
         changed = {name: value for name, value in changes.items() if value is not getattr(event, name)}
         return (attrs.evolve(event, **changed) if changed else event), secrets
-
-    def _redact_quotations(self, event: EventBase, secrets: SecretMarkers) -> dict[str, object]:
-        """Return what quotes arguments: problems, repairs and the reason of the decision."""
-        changes: dict[str, object] = {
-            name: tuple(self._redact_fields(quoting, fields, secrets) for quoting in getattr(event, name))
-            for name, fields in (("problems", ("path", "reason", "given")), ("repairs", ("path", "given", "became")))
-            if getattr(event, name, ())
-        }
-        if (decision := getattr(event, "decision", None)) is not None:
-            changes["decision"] = attrs.evolve(decision, reason=self.redact_text(decision.reason, secrets))
-        return changes
-
-    def _redact_fields(self, quoting: QuotingT, fields: Iterable[str], secrets: SecretMarkers) -> QuotingT:
-        clean = {name: self.redact_text(getattr(quoting, name), secrets) for name in fields}
-        return msgspec.structs.replace(quoting, **clean)
