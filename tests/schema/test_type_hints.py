@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
-from typing import Any, Optional, TypeVar, Union
+from typing import Annotated, Any, Optional, TypeVar, Union
 
 import jsonschema_rs
 import pytest
@@ -144,3 +145,24 @@ def test_a_result_inside_of_itself_is_an_error_of_the_tool() -> None:
         result = registry.execute(ToolCall("1", "give", {}, "ann"))
 
     assert Outcome.TOOL_ERROR is result.outcome
+
+
+def test_long_patterns_of_one_beginning_are_two() -> None:
+    """Broken promise: two parameters shared the check of the first one's pattern, as both were written alike."""
+    words = "|".join(f"user-{number:04d}" for number in range(25))
+    registry = ToolRegistry()
+
+    def move(read: Any, write: Any) -> str:
+        """Move."""
+        return f"{read} {write}"
+
+    move.__annotations__ |= {
+        "read": Annotated[str, re.compile(f"^({words}|reader)$")],
+        "write": Annotated[str, re.compile(f"^({words}|writer)$")],
+    }
+    registry.tool("move", owned_by="ann")(move)
+    outcomes = [
+        registry.execute(ToolCall("1", "move", {"read": "reader", "write": write}, "ann")).outcome
+        for write in ("writer", "reader")
+    ]
+    assert ["ok", "invalid_arguments"] == outcomes

@@ -279,3 +279,26 @@ def test_classes_that_contain_themselves_stay_as_they_are(show: Callable[..., ob
     show(make_function(write_node))
 
     assert before == Node.model_json_schema() and "pin" in str(before)
+
+
+class Pass(BaseModel):
+    """Is secret."""
+
+    pin: Annotated[str, Secret]
+
+
+class HeldPass(BaseModel):
+    """Has a default that holds a secret."""
+
+    held: Pass = Pass(pin=SECRET)
+
+
+def test_the_result_shows_no_default_of_a_class_inside() -> None:
+    """Broken promise: a default that holds what is marked was in pydantic's schema of the result."""
+
+    def open_account() -> HeldPass:
+        """Open an account."""
+        return HeldPass()
+
+    returned = inspect.signature(make_function(open_account)).return_annotation
+    assert SECRET not in str(TypeAdapter(returned).json_schema())
