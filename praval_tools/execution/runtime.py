@@ -44,7 +44,7 @@ from praval_tools.execution.hooks import NO_HOOKS, CallHooks
 from praval_tools.execution.in_flight import InFlightCounter, InFlightCounters, wait_until_none
 from praval_tools.execution.limits import Limits
 from praval_tools.execution.protocols import Dispatcher, RemoteEngine, ToolSource
-from praval_tools.forks import handle_forks
+from praval_tools.forks import ForkSafeLock, handle_forks
 from praval_tools.names import OPERATOR, describe_error, describe_registry, get_plain_type, has_type
 from praval_tools.schema.json_input import MAX_BYTES
 from praval_tools.schema.json_values import MAX_DEPTH
@@ -136,7 +136,7 @@ class Runtime:
         # a new state object sends every fast path to the pipeline, which waits for the exclusive call
         self.exclusive_gate = ExclusiveGate(self.in_flight, store.invalidate_snapshots, registry, options.timeout)
         self.limits = Limits(refuse_others_than_operator, store.invalidate_snapshots, clock.monotonic)
-        self.closing_event = threading.Event()
+        self.closing_event, self._closing_lock, self._has_ended = threading.Event(), ForkSafeLock(), False
         self.approvals = Approvals(refuse_others_than_operator, clock, self.closing_event, store.refuse_calls)
         self.tracer: CallTracer | None = None
         self.hooks = NO_HOOKS
@@ -240,17 +240,29 @@ class Runtime:
         return wait_until_none(count_calls, timeout)
 
     def close(self) -> None:
-        """Refuse new calls and changes, wait for those in flight, end all threads; safe to call twice."""
-        store = self.access_store
-        if store.closed:
+        """
+        Refuse new calls and changes, wait for those in flight, end all threads; safe to call twice.
+
+        Who closes it while somebody else does waits for that, and goes on where it was interrupted.
+        """
+        if self._has_ended:
             return
-        store.refuse_calls()
+        store = self.access_store
+        if not store.closed:
+            store.refuse_calls()
         if self.background_loop.is_current_thread or (is_event_loop_running() and self.drain(None, None, 0)):
             raise ToolUsageError(
                 f"close() cannot close {describe_registry(store.name)} here: the event loop of this thread runs calls "
                 f"that it would wait for. Await aclose() instead.",
                 "sync-call-in-event-loop",
             )
+        with self._closing_lock:
+            if not self._has_ended:
+                self._end_work()
+                self._has_ended = True
+
+    def _end_work(self) -> None:
+        store = self.access_store
         store.closed = True
         self.closing_event.set()
         store.invalidate_snapshots()
