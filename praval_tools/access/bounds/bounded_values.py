@@ -88,9 +88,9 @@ class BoundedValue:
             ValueError: Nothing of this type has it.
         """
         try:
-            return _convert(self._make_reader(self.hint), value)
-        except ValueError:
-            return _convert(self._make_reader(self.bare_hint), value)  # such as a date that was in the future once
+            return _convert(lambda: self._make_reader(self.hint), value)
+        except ValueError:  # such as a date that was in the future once
+            return _convert(lambda: self._make_reader(self.bare_hint), value)
 
     def write_key(self, name: str) -> str:
         """
@@ -99,11 +99,14 @@ class BoundedValue:
         Raises:
             ValueError: No key of this type has it.
         """
+        return to_key_text(_convert(self._make_key_reader, name))
+
+    def _make_key_reader(self) -> Callable[[object], Hint]:
         if self.model is None:
             decode = get_key_handler(self.hint).make_decode_hook(self.hint, DecodeHooks())
-            return to_key_text(_convert(lambda key: decode(key, None), name))
+            return lambda key: decode(key, None)
         read = self._make_reader(types.GenericAlias(dict, (self.hint, None)))
-        return to_key_text(_convert(lambda key: next(iter(read({key: None}))), name))
+        return lambda key: next(iter(read({key: None})))
 
     def _make_reader(self, hint: Hint) -> Callable[[object], Hint]:
         if self.model is None:
@@ -219,11 +222,11 @@ def _get_field_hint(model: Hint, name: str) -> Hint:
     return Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
 
 
-def _convert(read: Callable[[object], Hint], value: object) -> Hint:
-    """Return what bounds see of what *read* makes of *value*; code of classes runs without rights."""
+def _convert(make_reader: Callable[[], Callable[[object], Hint]], value: object) -> Hint:
+    """Return what bounds see of what is read of *value*; code of classes runs without rights, also as they are read."""
     with activate_tool_frame("(where)"):
         try:
-            made = read(value)
+            made = make_reader()(value)
         except Exception as error:  # the seam to validators
             raise ValueError(str(error)) from None
         try:

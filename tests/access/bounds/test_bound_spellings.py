@@ -9,7 +9,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from ipaddress import IPv6Address
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
 
 import pytest
@@ -17,6 +17,8 @@ from pydantic import AnyUrl, BaseModel, ConfigDict, RootModel, create_model
 from typing_extensions import TypedDict
 
 from praval_tools import GrantError, Outcome, Tool, ToolCall, ToolRegistry
+from praval_tools.names import OPERATOR
+from praval_tools.tools.frames import get_current_actor
 
 UPPER = "5F0C6A1E-0000-4000-8000-00000000000A"
 LOWER = UPPER.lower()
@@ -258,3 +260,26 @@ class TestDecimalsOfModels:
         assert [Outcome.FORBIDDEN, Outcome.FORBIDDEN, Outcome.OK] == [
             call(registry, given, "model") for given in (100, "100.0", "101")
         ]
+
+
+def test_code_of_a_class_runs_without_rights() -> None:
+    """Broken promise: what describes a class to pydantic ran as the operator who granted its tool."""
+    registry, seen = ToolRegistry(), list[str]()
+
+    class Marker:
+        """Describes a text to pydantic by code of its own."""
+
+        def __get_pydantic_core_schema__(self, source: object, handler: Any) -> Any:
+            seen.append(get_current_actor())
+            return handler(source)
+
+    def pay(order: Any) -> str:
+        """Pay."""
+        return str(order)
+
+    pay.__annotations__["order"] = create_model("Order", code=(Annotated[str, Marker()], ...))
+    registry.tool("pay", owned_by="boss")(pay)
+    assert registry.toolset("boss").schemas()  # described once before
+    seen.clear()
+    registry.grant("pay", "intern", where={"order": {"properties": {"code": {"const": "x"}}}})
+    assert seen and OPERATOR not in seen
