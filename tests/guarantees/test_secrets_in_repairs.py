@@ -40,7 +40,7 @@ class TestRepairs:
         assert event.repairs and text not in str(event)
 
     def test_of_other_arguments_are_shown(self) -> None:
-        """What is not secret is told as it was."""
+        """What is not secret is there as it was."""
         registry = ToolRegistry(journal="memory")
 
         @registry.tool("pay", owned_by="clerk")
