@@ -1,4 +1,4 @@
-# Tests of: journal/redaction/quotations, journal/redaction/redactor
+# Tests of: journal/quotations, journal/redactor
 """What was repaired of a secret argument, or is wrong with it, is not in the journal, however short it is."""
 
 from __future__ import annotations
