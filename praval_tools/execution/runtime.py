@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import MutableMapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, MutableMapping
+from contextlib import AbstractContextManager, ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -18,6 +18,7 @@ from praval_tools.access.store import StateStore
 from praval_tools.clock import Clock
 from praval_tools.errors import (
     NotOwnerError,
+    RegistryClosedError,
     ToolAccessError,
     ToolArgumentsError,
     ToolError,
@@ -137,6 +138,7 @@ class Runtime:
         self.exclusive_gate = ExclusiveGate(self.in_flight, store.invalidate_snapshots, registry, options.timeout)
         self.limits = Limits(refuse_others_than_operator, store.invalidate_snapshots, clock.monotonic)
         self.closing_event = threading.Event()
+        self._closing_lock, self._is_closed = threading.RLock(), False  # a signal may close while its thread does
         self.approvals = Approvals(refuse_others_than_operator, clock, self.closing_event, store.refuse_calls)
         self.tracer: CallTracer | None = None
         self.hooks = NO_HOOKS
@@ -157,6 +159,7 @@ class Runtime:
         self.unrecorded_calls.reset(len(frames) if self.unrecorded_calls.in_flight else 0)
         self.exclusive_gate.reset_after_fork(frames)
         self.limits.reset_after_fork()
+        self._closing_lock = threading.RLock()
         is_closing, self.closing_event = self.closing_event.is_set(), threading.Event()
         if is_closing:
             self.closing_event.set()
@@ -239,30 +242,54 @@ class Runtime:
 
         return wait_until_none(count_calls, timeout)
 
-    def close(self) -> None:
-        """Refuse new calls and changes, wait for those in flight, end all threads; safe to call twice."""
-        store = self.access_store
-        if store.closed:
+    def close(self, close_journal: Callable[[], object]) -> None:
+        """
+        Refuse new calls and changes, wait for those in flight, end all threads, and close the journal.
+
+        Whoever calls it meanwhile waits until that is done. One that was interrupted as it waited leaves all to the
+        next, since each step may be done twice.
+        """
+        if self._is_closed:
+            close_journal()
             return
-        store.refuse_calls()
-        if self.background_loop.is_current_thread or (is_event_loop_running() and self.drain(None, None, 0)):
-            raise ToolUsageError(
-                f"close() cannot close {describe_registry(store.name)} here: the event loop of this thread runs calls "
-                f"that it would wait for. Await aclose() instead.",
-                "sync-call-in-event-loop",
-            )
+        store = self.access_store
+        with suppress(RegistryClosedError):
+            store.refuse_calls()
+        self._refuse_to_close_on_loop()
         store.closed = True
         self.closing_event.set()
         store.invalidate_snapshots()
-        self.drain(None, None, self.options.timeout)
-        self.threads.close()
-        for engine in (self.processes, self.workers):
-            if engine is not None:
-                engine.close()
-        for source in list(self.sources.values()):
-            source.close()
-        self.background_loop.close()
-        self.hooks.shut_down_engines()
+        is_inside_call = next(iter_active_calls(self.registry), None) is not None
+        if not self._closing_lock.acquire(blocking=not is_inside_call):  # whoever holds it waits for that call
+            return
+        try:
+            if not self._is_closed:
+                self.drain(None, None, self.options.timeout)
+                self._end(close_journal)
+        finally:
+            self._closing_lock.release()
+
+    def _refuse_to_close_on_loop(self) -> None:
+        if self.background_loop.is_current_thread or (is_event_loop_running() and self.drain(None, None, 0)):
+            raise ToolUsageError(
+                f"close() cannot close {describe_registry(self.access_store.name)} here: the event loop of this thread "
+                f"runs calls that it would wait for. Await aclose() instead.",
+                "sync-call-in-event-loop",
+            )
+
+    def _end(self, close_journal: Callable[[], object]) -> None:
+        """End all threads, then close the journal; a step that raises keeps none of the others from being done."""
+        with ExitStack() as last_first:
+            last_first.callback(setattr, self, "_is_closed", True)
+            last_first.callback(close_journal)
+            last_first.callback(self.hooks.shut_down_engines)
+            last_first.callback(self.background_loop.close)
+            for source in reversed(list(self.sources.values())):
+                last_first.callback(source.close)
+            for engine in (self.workers, self.processes):
+                if engine is not None:
+                    last_first.callback(engine.close)
+            last_first.callback(self.threads.close)
 
 
 def list_foreign_problems(runtime: Runtime) -> list[RegistryProblem]:
