@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
+FOR_EVER: Final = -1.0
 _MAX_WAIT_SECONDS: Final = 5.0
 """How long a fork waits for another thread that uses something for the first time."""
 
@@ -98,7 +99,7 @@ class ForkSafeLock:
         self._lock.release()
 
     def acquire(self, timeout: float) -> bool:
-        """Acquire the lock, or return False after *timeout* seconds."""
+        """Acquire the lock, or return False after *timeout* seconds; `FOR_EVER`: wait as long as it takes."""
         return self._lock.acquire(timeout=timeout)
 
     def release(self) -> None:

@@ -108,16 +108,16 @@ class StateStore:
         Refuse a call from inside `change()`, which sees what is not published, and whose spending could be undone.
 
         Raises:
-            RegistryClosedError: The registry was closed.
             ToolUsageError: This thread holds a `change()` open.
+            RegistryClosedError: The registry was closed.
         """
-        self._refuse_closed()
         if self.has_own_change():
             raise ToolUsageError(
                 f"A change() of {describe_registry(self.name)} is open here, and what it changes does not count yet: "
                 f"call tools after the `with registry.change():` block.",
                 "call-in-change",
             )
+        self._refuse_closed()
 
     def commit(self, plan: Planner, *, outside_draft: bool = False) -> tuple[AnyStateEvent, ...]:
         """

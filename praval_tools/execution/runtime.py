@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import MutableMapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, MutableMapping
+from contextlib import AbstractContextManager, ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -18,6 +18,7 @@ from praval_tools.access.store import StateStore
 from praval_tools.clock import Clock
 from praval_tools.errors import (
     NotOwnerError,
+    RegistryClosedError,
     ToolAccessError,
     ToolArgumentsError,
     ToolError,
@@ -44,7 +45,7 @@ from praval_tools.execution.hooks import NO_HOOKS, CallHooks
 from praval_tools.execution.in_flight import InFlightCounter, InFlightCounters, wait_until_none
 from praval_tools.execution.limits import Limits
 from praval_tools.execution.protocols import Dispatcher, RemoteEngine, ToolSource
-from praval_tools.forks import ForkSafeLock, handle_forks
+from praval_tools.forks import FOR_EVER, ForkSafeLock, handle_forks
 from praval_tools.names import OPERATOR, describe_error, describe_registry, get_plain_type, has_type
 from praval_tools.schema.json_input import MAX_BYTES
 from praval_tools.schema.json_values import MAX_DEPTH
@@ -136,7 +137,8 @@ class Runtime:
         # a new state object sends every fast path to the pipeline, which waits for the exclusive call
         self.exclusive_gate = ExclusiveGate(self.in_flight, store.invalidate_snapshots, registry, options.timeout)
         self.limits = Limits(refuse_others_than_operator, store.invalidate_snapshots, clock.monotonic)
-        self.closing_event, self._closing_lock, self._has_ended = threading.Event(), ForkSafeLock(), False
+        self.closing_event = threading.Event()
+        self._closing_lock, self._is_closed = ForkSafeLock(), False
         self.approvals = Approvals(refuse_others_than_operator, clock, self.closing_event, store.refuse_calls)
         self.tracer: CallTracer | None = None
         self.hooks = NO_HOOKS
@@ -239,42 +241,54 @@ class Runtime:
 
         return wait_until_none(count_calls, timeout)
 
-    def close(self) -> None:
+    def close(self, close_journal: Callable[[], object]) -> None:
         """
-        Refuse new calls and changes, wait for those in flight, end all threads; safe to call twice.
+        Refuse new calls and changes, wait for those in flight, end all threads, and close the journal.
 
-        Who closes it while somebody else does waits for that, and goes on where it was interrupted.
+        Whoever calls it meanwhile waits until that is done. One that was interrupted as it waited leaves all to the
+        next, since each step may be done twice.
         """
-        if self._has_ended:
+        if self._is_closed:
+            close_journal()
             return
         store = self.access_store
-        if not store.closed:
+        with suppress(RegistryClosedError):
             store.refuse_calls()
-        if self.background_loop.is_current_thread or (is_event_loop_running() and self.drain(None, None, 0)):
-            raise ToolUsageError(
-                f"close() cannot close {describe_registry(store.name)} here: the event loop of this thread runs calls "
-                f"that it would wait for. Await aclose() instead.",
-                "sync-call-in-event-loop",
-            )
-        with self._closing_lock:
-            if not self._has_ended:
-                self._end_work()
-                self._has_ended = True
-
-    def _end_work(self) -> None:
-        store = self.access_store
+        self._refuse_to_close_on_loop()
         store.closed = True
         self.closing_event.set()
         store.invalidate_snapshots()
-        self.drain(None, None, self.options.timeout)
-        self.threads.close()
-        for engine in (self.processes, self.workers):
-            if engine is not None:
-                engine.close()
-        for source in list(self.sources.values()):
-            source.close()
-        self.background_loop.close()
-        self.hooks.shut_down_engines()
+        is_inside_call = next(iter_active_calls(self.registry), None) is not None
+        if not self._closing_lock.acquire(0 if is_inside_call else FOR_EVER):  # whoever holds it waits for that call
+            return
+        try:
+            if not self._is_closed:
+                self.drain(None, None, self.options.timeout)
+                self._end(close_journal)
+        finally:
+            self._closing_lock.release()
+
+    def _refuse_to_close_on_loop(self) -> None:
+        if self.background_loop.is_current_thread or (is_event_loop_running() and self.drain(None, None, 0)):
+            raise ToolUsageError(
+                f"close() cannot close {describe_registry(self.access_store.name)} here: the event loop of this thread "
+                f"runs calls that it would wait for. Await aclose() instead.",
+                "sync-call-in-event-loop",
+            )
+
+    def _end(self, close_journal: Callable[[], object]) -> None:
+        """End all threads, then close the journal; a step that raises keeps none of the others from being done."""
+        with ExitStack() as last_first:
+            last_first.callback(setattr, self, "_is_closed", True)
+            last_first.callback(close_journal)
+            last_first.callback(self.hooks.shut_down_engines)
+            last_first.callback(self.background_loop.close)
+            for source in reversed(list(self.sources.values())):
+                last_first.callback(source.close)
+            for engine in (self.workers, self.processes):
+                if engine is not None:
+                    last_first.callback(engine.close)
+            last_first.callback(self.threads.close)
 
 
 def list_foreign_problems(runtime: Runtime) -> list[RegistryProblem]:

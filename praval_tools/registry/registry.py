@@ -438,14 +438,13 @@ class ToolRegistry(ToolCatalogue, ConfiguredByFiles, ConnectedToSources, Observe
 
     def close(self) -> None:
         """
-        Refuse new calls and changes, wait for those inside, end threads, loop and journal; safe twice.
+        Refuse new calls and changes, wait for those inside or another close, end threads and journal; safe twice.
 
         Raises:
             ToolUsageError: A loop of this thread runs calls inside: `await aclose()`; or a `change()` is open here.
         """
         commands.require_operator(resolve_actor(None, "close the registry"), "close the registry")
-        self._runtime.close()
-        self._journal.close()
+        self._runtime.close(self._journal.close)
 
     async def aclose(self) -> None:
         """Close from async code, without blocking the loop."""
