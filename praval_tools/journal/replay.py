@@ -46,6 +46,8 @@ class Recording:
         for entry in self._recorded_entries:
             if match == "position":
                 self._by_position.setdefault(self.find_outer_call(entry.parent_id), deque()).append(entry)
+        if match == "position":  # by content only calls are found that were stopped while the run is open
+            return
         # a call that was stopped, and ran in a later life, comes after the equal ones that ran before it
         for entry in sorted(self._recorded_entries, key=lambda entry: entry.begin_seq):
             self._index_by_content(entry, first=False)
@@ -146,15 +148,23 @@ class Recording:
         """
         with self._lock:
             entry.is_matched = False
-            self._index_by_content(entry, first=entry.status == "asked")
+            is_asked = entry.status == "asked"
+            if is_asked or self._match_mode != "position":
+                self._index_by_content(entry, first=is_asked)
 
-    def release_interrupted(self, entry: ReplayEntry) -> None:
-        """Let the next call of the same content, or in the same place, be *entry*: it was stopped and did not run."""
+    def undo_match(self, entry: ReplayEntry, query: ReplayQuery, held: list[ReplayEntry]) -> None:
+        """
+        Have the next call of the same content find *entry*: the call of *query* was stopped before it was entered.
+
+        Nothing is undone where it was entered since the run was opened, or where another call has claimed it.
+        """
         with self._lock:
+            if entry.was_entered or (entry.is_claimed and entry not in held):
+                return
             entry.is_matched = False
+            if query.call_id is not None and self._by_requested_id.get(query.call_id) is entry:
+                del self._by_requested_id[query.call_id]
             self._index_by_content(entry, first=True)
-            outer_call = self.find_outer_call(entry.parent_id)
-            self._by_position.setdefault(outer_call, deque()).appendleft(entry)
 
     def _index_by_content(self, entry: ReplayEntry, *, first: bool) -> None:
         for key in self._list_content_keys(entry):
@@ -175,7 +185,9 @@ class Recording:
         if query.call_id is not None and (known := self._by_requested_id.get(query.call_id)) is not None:
             return known  # matched under this id before, whatever its own is
         if self._match_mode == "position":
-            left = self._find_by_position(query)
+            stopped, left = self._find_by_content(query), self._find_by_position(query)
+            if stopped:
+                return stopped.popleft()
             return left[0] if left else None  # of a mismatch, the position is that of the next call, too
         known = None if query.call_id is None else self.entries.get(query.call_id)
         if known is not None and not (known.matches(query) and self.is_taken(known)):
@@ -215,7 +227,7 @@ class Recording:
         """
         with self._lock:
             if not entry.is_claimed:
-                entry.is_claimed = True
+                entry.is_claimed = entry.is_matched = True  # the call that had claimed it may have been stopped
                 held.append(entry)
                 return None
             if entry.release_future is None:

@@ -133,6 +133,8 @@ class ReplayEntry(msgspec.Struct, eq=False):
     """Whether its caller gave it its id; else the library made that."""
     attempts: int = -1
     may_have_run: bool = False
+    was_entered: bool = False
+    """Whether its tool was entered, or may have been, since the run was opened here."""
     was_requested: bool = False
     is_matched: bool = False
     is_replaced: bool = False

@@ -12,7 +12,7 @@ from praval_tools.execution.call_progress import CallPipeline, CallProgress
 from praval_tools.execution.effects import RequestApproval, RunTool
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.redaction.redactor import Redactor
-from praval_tools.journal.replay_entry import ReplayEntry
+from praval_tools.journal.replay_entry import ReplayEntry, ReplayQuery
 from praval_tools.journal.stats import UsageStats
 from praval_tools.journal.storage.protocol import INTENT, Store
 from praval_tools.runs.approval_recording import ApprovalRecorder
@@ -84,8 +84,13 @@ class Recorder:
     def _replay_or_record(
         self, progress: CallProgress, steps: CallPipeline, plan: CallPlan, run: OpenRun
     ) -> CallPipeline:
-        """Return the recorded result of a call of *run*, or run and record a call that has none."""
-        call, query = progress.call, self._matcher.build_query(progress, plan, run)
+        """
+        Return the recorded result of a call of *run*, or run and record a call that has none.
+
+        Where an exception leaves it before its tool was entered, its repetition finds the same recorded call.
+        """
+        query = self._matcher.build_query(progress, plan, run)
+        entry: ReplayEntry | None = None
         held: list[ReplayEntry] = []
         try:
             entry = run.recording.find_or_create_entry(query, self.runtime.clock.new_id, held=held)
@@ -93,45 +98,48 @@ class Recorder:
                 yield from self._matcher.claim_entry(run, entry, held=held)
             if run.strict_fingerprint:
                 check_fingerprint(run, entry, query)
-            status_before, result_id = entry.status, call.tool_call_id or entry.call_id
-            if status_before == "done":
-                max_size = None if plan.tool is None else self.runtime.get_max_result_size(plan.tool)
-                return build_replayed_result(entry, result_id, plan.tool, max_size)
-            if status_before in ("new", "released") and run.is_full:
-                run.recording.release_match(entry)
-                return build_full_run_result(run.run_id, run.event_count, call)
-            progress.call = call = ToolCall(
-                entry.call_id, call.name, call.arguments, call.agent, run.run_id, call.on_behalf_of, query.parent_id,
-                call.reason, call.engine,
-            )  # fmt: skip
-            builder = CallRecordBuilder(call, plan, self.runtime.clock, query, entry.has_given_id, query.principal)
-            builder.add_marked_secrets(progress)
-            write_state = CallWriteState(builder, run, entry, initial_status=status_before)
-            result = yield from self._run_or_refuse(progress, steps, plan, write_state, run, entry)
-            if can_match_again(status_before, entry.status):
-                run.recording.release_match(entry)
-            return result if result_id == entry.call_id else replace(result, tool_call_id=result_id)
-        finally:
-            for entry in held:
-                run.recording.release(entry)
-
-    def _run_or_refuse(
-        self, progress: CallProgress, steps: CallPipeline, plan: CallPlan, write_state: CallWriteState, run: OpenRun,
-        entry: ReplayEntry,
-    ) -> CallPipeline:  # fmt: skip
-        """Run and record the call of *entry*, or refuse it where it is in doubt."""
-        try:
-            if write_state.initial_status == "doubt" and not _may_be_repeated(plan.tool):
-                in_doubt = build_in_doubt_result(entry, progress.call)
-                return (yield from self._call_writer.write_refusal(write_state, in_doubt))
-            write_state.start_written = entry.attempts >= INTENT
-            return (yield from self._run_and_record(progress, steps, plan, write_state))
+            return (yield from self._replay_or_run(progress, steps, plan, run, query, entry))
         except BaseException:
-            if can_match_again(write_state.initial_status, entry.status) and not write_state.may_have_run:
-                run.recording.release_interrupted(entry)
+            for stopped in held if entry is None else (entry,):
+                run.recording.undo_match(stopped, query, held)
             raise
         finally:
-            entry.secrets = write_state.builder.secrets
+            for claimed in held:
+                run.recording.release(claimed)
+
+    def _replay_or_run(
+        self, progress: CallProgress, steps: CallPipeline, plan: CallPlan, run: OpenRun,
+        query: ReplayQuery, entry: ReplayEntry,
+    ) -> CallPipeline:  # fmt: skip
+        """Return the result of *entry*, the recorded call that a call of *run* repeats; run it where it has none."""
+        call, status_before = progress.call, entry.status
+        result_id = call.tool_call_id or entry.call_id
+        if status_before == "done":
+            max_size = None if plan.tool is None else self.runtime.get_max_result_size(plan.tool)
+            return build_replayed_result(entry, result_id, plan.tool, max_size)
+        if status_before in ("new", "released") and run.is_full:
+            run.recording.release_match(entry)
+            return build_full_run_result(run.run_id, run.event_count, call)
+        progress.call = call = ToolCall(
+            entry.call_id, call.name, call.arguments, call.agent, run.run_id, call.on_behalf_of, query.parent_id,
+            call.reason, call.engine,
+        )  # fmt: skip
+        builder = CallRecordBuilder(call, plan, self.runtime.clock, query, entry.has_given_id, query.principal)
+        builder.add_marked_secrets(progress)
+        write_state = CallWriteState(builder, run, entry, initial_status=status_before)
+        try:
+            if status_before == "doubt" and not _may_be_repeated(plan.tool):
+                in_doubt = build_in_doubt_result(entry, call)
+                result: ToolResult = yield from self._call_writer.write_refusal(write_state, in_doubt)
+            else:
+                write_state.start_written = entry.attempts >= INTENT
+                result = yield from self._run_and_record(progress, steps, plan, write_state)
+        finally:
+            entry.secrets = builder.secrets
+            entry.was_entered = entry.was_entered or write_state.may_have_run
+        if can_match_again(status_before, entry.status):
+            run.recording.release_match(entry)
+        return result if result_id == entry.call_id else replace(result, tool_call_id=result_id)
 
     def _run_and_record(
         self, progress: CallProgress, steps: CallPipeline, plan: CallPlan, write_state: CallWriteState

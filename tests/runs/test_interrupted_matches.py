@@ -76,7 +76,7 @@ def test_of_a_cancelled_task(mode: Any, idempotent: bool, steps: int, tmp_path: 
     assert 1 == len(set(bank.keys))
 
 
-@pytest.mark.parametrize("mode", ["content", "id"])
+@pytest.mark.parametrize("mode", MODES)
 def test_of_an_approved_call_that_cannot_be_written(mode: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Broken promise: a person was asked again, and the first answer let the call pass once more at the next start."""
     paid = list[int]()
@@ -110,4 +110,30 @@ def test_of_an_approved_call_that_cannot_be_written(mode: Any, tmp_path: Path, m
 
     assert "ok" == live(approve_and_fail)
     assert "ok" == live(call)
+    assert [5] == paid
+
+
+@pytest.mark.parametrize("mode", ["content", "position"])
+def test_a_call_that_was_approved_meanwhile(mode: Any, tmp_path: Path) -> None:
+    """Broken promise: in its position, it was asked about again, and each answer let it pass at the next start."""
+    paid = list[int]()
+
+    def live(*answers: bool) -> list[object]:
+        registry, outcomes = ToolRegistry(journal=tmp_path / "runs.db"), list[object]()
+
+        @registry.tool("pay", owned_by="ann", requires_approval=True)
+        def pay(amount: int) -> None:
+            """Pay."""
+            paid.append(amount)
+
+        with registry.run("r", mode):
+            for is_answered in answers:
+                for request in registry.approvals.pending() if is_answered else ():
+                    registry.approvals.answer(request.id, Allow())
+                outcomes.append(registry.execute(ToolCall(None, "pay", {"amount": 5}, "ann")).outcome)
+        registry.close()
+        return outcomes
+
+    assert ["approval_required", "approval_required", "ok"] == live(False, False, True)
+    assert ["ok"] == live(True)
     assert [5] == paid
