@@ -23,7 +23,8 @@ _MISLEADING: Final = frozenset(("Cc", "Cf", "Cs", "Co", "Zl", "Zp"))
 _TEXT_KEYWORDS: Final = frozenset(("title", "description", "$comment"))
 _MAP_KEYWORDS: Final = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"))
 _REMOVED: Final = "[secret]"
-_ESCAPE: Final = re.compile(r"[\\%&]")
+_ESCAPES: Final = "\\%&"
+_ESCAPE: Final = re.compile(r"[\\%&+]")
 _MAX_DIGITS: Final = 300
 """Longer numbers do not fit into a float, as which many parties read all numbers."""
 
@@ -99,10 +100,9 @@ def remove_secrets(value: object, secrets: Sequence[str]) -> object:
 
 
 def remove_secret_bytes(data: bytes, secrets: Sequence[str]) -> bytes:
-    """Return *data* without the *secrets*."""
-    for secret in secrets:
-        data = data.replace(secret.encode(errors="replace"), _REMOVED.encode())
-    return data
+    """Return *data* without the *secrets*, which are found as in texts."""
+    text = data.decode(errors="surrogateescape")
+    return str(remove_secrets(text, secrets)).encode(errors="surrogateescape")
 
 
 @lru_cache(maxsize=64)
@@ -116,18 +116,26 @@ def _read_numbers(secrets: tuple[str, ...]) -> frozenset[float]:
 @lru_cache(maxsize=64)
 def _compile_written(secrets: tuple[str, ...]) -> re.Pattern[str]:
     parts = (re.findall(r"\\+|[^\\]", secret) for secret in secrets)  # a run of backslashes is one part: linear work
-    return re.compile("|".join("".join(map(_match_written, chars)) for chars in parts))
+    firsts = re.escape("".join({_ESCAPES, "+", *(secret[:1] for secret in secrets)}))
+    return re.compile(f"(?=[{firsts}])(?:" + "|".join("".join(map(_match_written, chars)) for chars in parts) + ")")
 
 
 def _match_written(char: str) -> str:
-    """Return a pattern of what a character, or a run of backslashes, may be written as: of a bounded length."""
+    """
+    Return a pattern of what a character, or a run of backslashes, may be written as: of a bounded length.
+
+    No two of its branches match the same text: what they match alike would be tried twice, for each character.
+    """
     if char.startswith("\\"):
         count, coded = len(char), r"(?i:%5c)|\\{1,3}(?i:u005c|x5c)|&#(?i:x5c|92);"
         return rf"(?:\\{{{count},{4 * count}}}|(?:{coded}){{{count}}})"
     code, number = f"{ord(char):x}", ord(char)
     plain = "[ +]" if char == " " else re.escape(char)
-    encoded = "" if not (octets := quote(char, safe="", errors="replace")).startswith("%") else f"|(?i:{octets})"
-    escaped = rf"|\\{{1,3}}(?i:u{code:0>4}|x{code:0>2})"
-    entities = f"|{re.escape(escape(char))}|&#(?i:x0?{code}|0?{number});"
-    ascii_code = f"|%(?i:{code:0>2})" if number < 128 else ""
-    return rf"(?:\\{{0,3}}{plain}{encoded}{ascii_code}{escaped}{entities})"
+    octets = quote(char, safe="", errors="replace")
+    encoded = octets if octets.startswith("%") else f"%{code:0>2}"
+    named = escape(char)
+    entity = "" if named == char or named.startswith("&#") else f"|{named}"
+    return (
+        rf"(?:\\{{0,3}}{plain}|(?i:{encoded})|\\{{1,3}}(?i:u{code:0>4}|x{code:0>2})"
+        rf"|&#(?i:x0?{code}|0?{number});{entity})"
+    )

@@ -180,7 +180,7 @@ def _read_arguments(text: str) -> object:
     """Return what the SDK reads of arguments when it asks whether a call needs approval."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

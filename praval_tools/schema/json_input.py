@@ -65,7 +65,7 @@ def try_parse_simple(raw: object) -> dict[str, Any] | None:
         return None
     try:
         value = _decode_json(text)
-    except (msgspec.MsgspecError, ValueError):
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
     return value if type(value) is dict and text.count(colon) == len(value) else None
 

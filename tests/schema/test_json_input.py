@@ -68,3 +68,16 @@ class TestLimits:
         calls = [ToolCall("1", "count", {"values": text}, "ann") for text in ("[[1]]", "[[[[1]]]]")]
 
         assert [Outcome.OK, Outcome.INVALID_ARGUMENTS] == [registry.execute(call).outcome for call in calls]
+
+    @pytest.mark.parametrize("depth", [50, 500, 1_500, 50_000])
+    @pytest.mark.parametrize("journal", [None, "memory"])
+    def test_hold_for_text_that_is_too_deep_to_read(self, depth: int, journal: str | None) -> None:
+        """
+        Broken promise: whatever a model writes, a call ends in a result. Objects in objects were a RecursionError.
+        """
+        registry = registry_with(journal=journal)
+        text = '{"value":' * depth + "1" + "}" * depth
+        calls = [ToolCall("1", "echo", raw, "ann") for raw in (text, text.encode())]
+        results = [registry.execute(call) for call in calls] + registry.execute_batch(calls)
+
+        assert {Outcome.INVALID_ARGUMENTS if depth > 64 else Outcome.OK} == {result.outcome for result in results}

@@ -17,6 +17,11 @@ WORK = {"name": "work", "inputSchema": {"type": "object", "properties": {"x": {"
 NOTIFICATIONS = ("progress", "message", "cancelled", "resources/updated", "elicitation/complete", "unknown")
 
 
+def escape_slashes(text: str) -> bytes:
+    """Return a text as PHP writes it in JSON."""
+    return json.dumps(text).replace("/", r"\/").encode()
+
+
 class FaultyServer(ThreadingHTTPServer):
     """Serves one tool `work`; `fault` says what goes wrong with its calls, `effects` counts them."""
 
@@ -108,6 +113,8 @@ class FaultyHandler(BaseHTTPRequestHandler):
             self.send(200, content % json.dumps(message["id"]).encode(), {"Content-Type": "application/json"})
         elif fault == "echo malformed":
             self.send(200, str(dict(self.headers)).encode(), {"Content-Type": "application/json"})
+        elif fault == "echo escapes":
+            self.send(200, escape_slashes(self.headers["authorization"]), {"Content-Type": "application/json"})
         elif fault == "echo events":
             data = f"event: message\ndata: {dict(self.headers)}\n\n".encode()
             self.send(200, data, {"Content-Type": "text/event-stream"})
@@ -119,8 +126,8 @@ class FaultyHandler(BaseHTTPRequestHandler):
             data = "".join(f"event: message\ndata: {json.dumps(item)}\n\n" for item in [*notes, done])
             self.send(200, data.encode(), {"Content-Type": "text/event-stream"})
         elif fault == "echo in pieces":
-            data = f"event: message\ndata: {dict(self.headers)}\n\n".encode()
-            middle = data.index(self.headers["authorization"].encode()) + 12
+            data = b"event: message\ndata: " + escape_slashes(self.headers["authorization"]) + b"\n\n"
+            middle = data.index(b"Bearer") + 12
             self.send(200, data[:middle], {"Content-Type": "text/event-stream", "Content-Length": str(len(data))})
             time.sleep(0.2)
             self.wfile.write(data[middle:])

@@ -134,6 +134,10 @@ def work(request: Mapping[str, Any]) -> None:
     if BEHAVIOUR == "tells its token":  # its beginning is not among what is kept of this
         sys.stderr.write(f"{os.environ['TOKEN_OF_MINE']} {'x' * 1_990}")
         sys.exit(1)
+    if BEHAVIOUR == "tells its token in errors":
+        answer(request, error={"code": -32000, "message": f"Bad key: {os.environ['TOKEN_OF_MINE']}", "data": [
+            {os.environ["TOKEN_OF_MINE"]: 1}]})  # fmt: skip
+        return
     if BEHAVIOUR == "tells its token in messages":
         for message in json.loads(os.environ["MCP_MESSAGES"]):
             write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")

@@ -7,6 +7,9 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +37,22 @@ MESSAGES = (
     {"method": "notifications/message", "params": {"level": "info", "data": json.loads("[" * 900 + "]" * 900)}},
 )
 """What a server may send beside answers, with its token."""
+PRINT_SPANS = """
+import sys
+from pathlib import Path
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
+from mcp_client_rig import call, register_plain
+from praval_tools import ToolRegistry
+
+trace.set_tracer_provider(TracerProvider())
+trace.get_tracer_provider().add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter()))
+with ToolRegistry(telemetry=True) as registry:
+    register_plain(registry, "tells its token in errors", Path(sys.argv[1]), env="TOKEN_OF_MINE")
+    call(registry, "plain-work", x=1)
+"""
+"""Prints the spans of a call whose server answers with an error that quotes its token."""
 VARIABLE = "BANK_AUTHORIZATION"
 HEADERS = {"Authorization": VARIABLE}
 FAULTS = (
@@ -43,6 +62,7 @@ FAULTS = (
     "echo error",
     "echo refusal",
     "echo malformed",
+    "echo escapes",
     "echo events",
     "echo in pieces",
     "echo notifications",
@@ -178,6 +198,15 @@ class TestEnvironment:
         assert "[secret]" in caplog.text
         assert SECRET not in caplog.text
 
+    def test_the_values_are_in_no_span(self, tmp_path: Path) -> None:
+        """Broken promise: credentials are in no record. What an error of the server said was in a span of the SDK."""
+        command = [sys.executable, "-c", PRINT_SPANS, str(tmp_path / "notes")]
+        environment = {**os.environ, "TOKEN_OF_MINE": SECRET, "PYTHONPATH": os.pathsep.join(sys.path)}
+        spans = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60).stdout
+
+        assert "Bad key: [secret]" in spans
+        assert SECRET not in spans
+
     def test_a_value_of_digits_is_found_as_a_number(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Broken promise: the value of a variable is blacked out where it comes back; as a number it was not."""
         monkeypatch.setenv("TOKEN_OF_MINE", "73519284650192")
@@ -247,6 +276,22 @@ class TestHeaders:
         for text in (str(texts), caplog.text, captured.out, captured.err, written.decode("utf-8", "replace")):
             assert SECRET not in text
         assert "[secret]" in str(texts)
+
+    @pytest.mark.parametrize("fault", ["echo escapes", "echo in pieces"])
+    def test_reach_no_log_where_a_server_escapes_them(
+        self, faulty: FaultyServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fault: str
+    ) -> None:
+        """Broken promise: credentials are in no log or error. Parts of a token with a slash, written `\\/`, were."""
+        caplog.set_level(logging.DEBUG)
+        pieces = [f"{number:08x}" for number in range(0x12345678, 0x92345678, 0x11111111)]
+        monkeypatch.setenv(VARIABLE, f"Bearer {'/'.join(pieces)}")
+        with ToolRegistry() as registry:
+            registry.register_mcp(faulty.url, namespace="bank", owned_by=OPERATOR, headers_env=HEADERS)
+            faulty.fault = fault
+            result = call(registry, "bank-work", x=1)
+
+        assert Outcome.IN_DOUBT is result.outcome
+        assert [] == [piece for piece in pieces if piece in caplog.text + str(result)]
 
     def test_are_blacked_out_in_headers_of_answers(
         self, faulty: FaultyServer, caplog: pytest.LogCaptureFixture

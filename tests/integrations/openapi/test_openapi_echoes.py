@@ -153,6 +153,17 @@ def test_other_texts_stay() -> None:
     assert "\\" * 200_000 == remove_secrets("\\" * 200_000, ["\\\\\\\\-secret"])
 
 
+@pytest.mark.parametrize("begun", ["&", "%", "\\", "\\\\\\"])
+def test_a_text_that_is_nearly_a_secret_costs_little(begun: str) -> None:
+    """Broken promise: a service cannot make its caller stand still. The work doubled with each character of these."""
+    secret = "token+/=" * 40
+    texts = [begun + secret[:length] + "!" for length in range(len(secret))]
+    texts += [begun + "".join(f"%{ord(char):02x}" for char in secret[:-1]) + "!"]
+    texts += [begun + "".join(f"&#{ord(char)};" for char in secret[:-1]) + "!"]
+
+    assert texts == remove_secrets(texts, [secret])
+
+
 def test_truth_values_stay() -> None:
     """A secret of digits hides the number that it is read as, but no `true` or `false`, which equal 1 and 0 here."""
     assert [True, False, "[secret]"] == remove_secrets([True, False, 1], ["000001", "000000"])

@@ -16,6 +16,7 @@ import httpx2
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CONNECTION_CLOSED, RequestId
 
+from praval_tools.integrations.foreign_text import remove_secret_bytes, remove_secrets
 from praval_tools.integrations.mcp.client.address import ServerAddress
 from praval_tools.integrations.mcp.client.transport import Delivery, FailureKind, TransportStreams
 
@@ -63,7 +64,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         self, inner: httpx2.AsyncBaseTransport, delivery: Delivery, *, max_bytes: int, secrets: Sequence[str]
     ) -> None:
         self._inner, self._delivery = inner, delivery
-        self._max_bytes, self._secrets = max_bytes, [secret.encode() for secret in secrets]
+        self._max_bytes, self._secrets = max_bytes, secrets
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send *request* and return its answer, or one that says what failed."""
@@ -88,17 +89,18 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
             await response.aclose()
             return self._build_error(request_id, "lost", problem)
         if isinstance(response.stream, httpx2.AsyncByteStream):
-            response.stream = self._wrap_stream(response.stream, is_endless=is_stream)
+            response.stream = self._wrap_stream(response.stream, by_line=is_stream)
         return response
 
     def _clean_headers(self, response: httpx2.Response) -> None:
         """Take the secrets out of the headers, some of which the SDK logs, too."""
+        octets = [secret.encode(errors="surrogateescape").decode("latin-1") for secret in self._secrets]
         for name, value in list(response.headers.multi_items()):
-            if any(secret.decode("latin-1") in value for secret in self._secrets):
+            if remove_secrets(value, [*self._secrets, *octets]) != value:
                 response.headers[name] = "[secret]"
 
-    def _wrap_stream(self, stream: httpx2.AsyncByteStream, *, is_endless: bool = False) -> _CheckedStream:
-        return _CheckedStream(stream, None if is_endless else self._max_bytes, self._secrets)
+    def _wrap_stream(self, stream: httpx2.AsyncByteStream, *, by_line: bool = False) -> _CheckedStream:
+        return _CheckedStream(stream, self._max_bytes, self._secrets, by_line=by_line)
 
     async def _build_status_error(
         self, request: httpx2.Request, request_id: RequestId | None, response: httpx2.Response
@@ -136,40 +138,30 @@ class _CheckedStream(httpx2.AsyncByteStream):
     """
     The body of an answer, without secrets; a `StreamError`, which ends one request in the SDK, where it is too long.
 
-    A body of bounded length is given as a whole; a stream of events, whose length the SDK bounds, chunk by chunk.
+    A body is given as a whole; a stream of events line by line, each of which is bounded.
     """
 
-    def __init__(self, inner: httpx2.AsyncByteStream, max_bytes: int | None, secrets: Sequence[bytes]) -> None:
-        self._inner, self._max_bytes, self._secrets = inner, max_bytes, secrets
+    def __init__(
+        self, inner: httpx2.AsyncByteStream, max_bytes: int, secrets: Sequence[str], *, by_line: bool
+    ) -> None:
+        self._inner, self._max_bytes, self._secrets, self._by_line = inner, max_bytes, secrets, by_line
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        chunks, size, held = list[bytes](), 0, b""
+        parts, size = list[bytes](), 0
         try:
             async for chunk in self._inner:
-                if self._max_bytes is None:
-                    cleaned = self._clean(held + chunk)
-                    end = len(cleaned) - self._measure_begun_secret(cleaned)
-                    held = cleaned[end:]
-                    yield cleaned[:end]
-                    continue
-                chunks.append(chunk)
-                size += len(chunk)
+                end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1 if self._by_line else 0
+                if end:
+                    yield remove_secret_bytes(b"".join((*parts, chunk[:end])), self._secrets)
+                    parts, size = [], 0
+                parts.append(chunk[end:])
+                size += len(chunk) - end
                 if size > self._max_bytes:
                     raise httpx2.StreamError("the answer is too long")
         except httpx2.TransportError as error:
             raise httpx2.StreamError(f"the answer was cut: {_describe_error(error)}") from None
-        if rest := self._clean(b"".join((held, *chunks))):
+        if rest := remove_secret_bytes(b"".join(parts), self._secrets):
             yield rest
-
-    def _measure_begun_secret(self, data: bytes) -> int:
-        """Return how many bytes at the end of *data* may begin a secret that goes on in the next chunk."""
-        lengths = (n for secret in self._secrets for n in range(1, len(secret)) if data.endswith(secret[:n]))
-        return max(lengths, default=0)
-
-    def _clean(self, chunk: bytes) -> bytes:
-        for secret in self._secrets:
-            chunk = chunk.replace(secret, b"[secret]")
-        return chunk
 
     async def aclose(self) -> None:
         """Close the connection of the answer."""

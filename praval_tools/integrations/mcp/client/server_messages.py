@@ -1,8 +1,9 @@
 """
 Checks what an MCP server sends before the SDK sees it.
 
-Secrets are taken out of its requests and notifications, which the SDK writes into its log where they are malformed. The
-connection ends where the server sends too many requests and takes no answers.
+Secrets are taken out of its requests and notifications, which the SDK writes into its log where they are malformed, and
+out of its errors, which the SDK writes into spans. The connection ends where the server sends too many requests and
+takes no answers.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Final, Self
 from attrs import define, field
 from mcp.shared._stream_protocols import ReadStream, WriteStream
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
+from mcp_types import ErrorData, JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
 from praval_tools.integrations.foreign_text import remove_secrets
 from praval_tools.integrations.mcp.client.transport import Delivery, TransportStreams
@@ -30,26 +31,31 @@ def check_messages(
     """
     Return the streams of a connection, which ends once the server has too many requests without an answer.
 
-    What the server asks and tells comes without *secrets*; of an answer, its id. Its content is checked where it is
-    known what it answers.
+    What the server asks and tells comes without *secrets*; of an answer, its id and its error. Its result is checked
+    where it is known what it answers.
     """
     count = _OpenRequests(delivery)
     return _CheckingReceiver(received, count, secrets), _CountingSender(sent, count)
 
 
 def _remove_secrets(item: SessionMessage, secrets: Sequence[str]) -> SessionMessage:
-    is_answer = isinstance(item.message, JSONRPCResponse | JSONRPCError)
-    names = ("id",) if is_answer else ("id", "method", "params")
-    found = {name: getattr(item.message, name) for name in names if hasattr(item.message, name)}
+    message = item.message
+    is_answer = isinstance(message, JSONRPCResponse | JSONRPCError)
+    names = ("id", "error") if is_answer else ("id", "method", "params")
+    found = {name: getattr(message, name) for name in names if hasattr(message, name)}
     if is_answer and not isinstance(found["id"], str):  # a number is that of a request, whatever else has it
-        return item
+        del found["id"]
+    cleaned = {name: _clean(value, secrets) for name, value in found.items()}
+    return item if cleaned == found else replace(item, message=message.model_copy(update=cleaned))
+
+
+def _clean(value: object, secrets: Sequence[str]) -> object:
+    if isinstance(value, ErrorData):
+        return value.model_copy(update={"message": _clean(value.message, secrets), "data": _clean(value.data, secrets)})
     try:
-        cleaned = {name: remove_secrets(value, secrets) for name, value in found.items()}
-    except RecursionError:  # parameters so deep that nothing reads them
-        cleaned = {name: {} if name == "params" else remove_secrets(value, secrets) for name, value in found.items()}
-    if cleaned == found:
-        return item
-    return replace(item, message=item.message.model_copy(update=cleaned))
+        return remove_secrets(value, secrets)
+    except RecursionError:  # so deep that nothing reads it
+        return {}
 
 
 @define(eq=False)
