@@ -36,6 +36,9 @@ from praval_tools.values.plain_arguments import to_plain_argument
 
 JsonObject: TypeAlias = dict[str, Any]
 
+_LEVEL_OF_ARGUMENTS: Final = 3
+"""How many lists and objects are around the arguments of a call in the record of a reply."""
+
 
 def read_reply(
     form: Format, response: object, tools: Toolset | Sequence[AnyBoundTool], *, strict: bool, think_augment: bool
@@ -113,9 +116,9 @@ def _normalize_arguments(arguments: object) -> object:
         data = bytes(plain)
         return data if parse_call_arguments(data) is data else data.decode()
     try:
-        return normalize_json(plain, MAX_DEPTH)
+        return normalize_json(plain, MAX_DEPTH - _LEVEL_OF_ARGUMENTS)
     except MalformedArgumentsError:
-        return normalize_value(plain, encodes_objects=False)
+        return normalize_value(plain, encodes_objects=False, level=_LEVEL_OF_ARGUMENTS)
 
 
 @plain_manager

@@ -112,7 +112,7 @@ class _Packer:
         kind = type(value)
         known_type = kind if kind is OpaqueValue else get_plain_type(value)
         self._value_count += 1
-        if level > MAX_DEPTH or self._value_count > MAX_VALUES:
+        if (level > MAX_DEPTH or self._value_count > MAX_VALUES) and kind is not OpaqueValue:
             text = f"<{get_class_name(kind)} left out: too deep or too much>"  # its repr may have no end
             return _tag_value("opaque", text)
         if kind is list:
@@ -158,15 +158,16 @@ class _Packer:
         return packed
 
 
-def normalize_value(value: PythonValue, *, encodes_objects: bool = True) -> PythonValue:
+def normalize_value(value: PythonValue, *, encodes_objects: bool = True, level: int = 0) -> PythonValue:
     """
     Return *value* with what JSON and this module do not know as JSON or as `OpaqueValue`.
 
     Args:
         value: Anything.
         encodes_objects: False: objects of other classes are `OpaqueValue`, also those that have a JSON form.
+        level: How many lists and objects are around it where it is written.
     """
-    return unpack_value(_Packer(encodes_objects=encodes_objects).pack(value, 0))
+    return unpack_value(_Packer(encodes_objects=encodes_objects).pack(value, level))
 
 
 def _tag_value(name: str, value: PythonValue) -> dict[str, PythonValue]:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from contextlib import closing
@@ -141,6 +142,16 @@ class TestArguments:
         check_resumed_calls(value, api_format)
         check_resumed_calls({"to": value}, api_format)
         check_resumed_calls({"amount": value, "to": "ann"}, api_format)
+
+    @pytest.mark.parametrize("api_format", FORMAT_NAMES)
+    @pytest.mark.parametrize("depth", [62, 65, *range(195, 203), 800])
+    def test_that_are_deep_are_the_same_in_a_resumed_loop(self, depth: int, api_format: str) -> None:
+        """Broken promise: a loop whose model writes arguments deeper than a record shows could not be resumed."""
+        value: Any = 1
+        for level in range(depth):
+            value = [value] if level % 2 else {"to": value}
+        check_resumed_calls({"to": value}, api_format)
+        check_resumed_calls(json.dumps({"to": value}), api_format)
 
     @pytest.mark.parametrize("secret", [Login(), Model()])
     def test_of_objects_are_named_by_their_class(self, secret: Any, registry: ToolRegistry) -> None:

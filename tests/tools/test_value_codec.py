@@ -72,3 +72,12 @@ def test_what_cannot_be_read_is_not_quoted() -> None:
     """Broken promise: the message had the whole value."""
     with pytest.raises(ValueError, match=r"^not a valid praval:set: [^z]*$"):
         unpack_value({"praval:set": [{"pin": "zq7x"}]})
+
+
+@pytest.mark.parametrize("value", [{"a": 1}, [1], (1,), 1])
+def test_what_was_left_out_stays_as_it_is(value: Any) -> None:
+    """Broken promise: what was read back and written again had another text in the place of what is too deep."""
+    for _ in range(250):
+        value = [value]
+
+    assert normalize_value(value) == normalize_value(normalize_value(value))
