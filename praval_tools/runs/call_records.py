@@ -38,7 +38,7 @@ from praval_tools.runs.call_secrets import (
     find_judged_secrets,
     find_marked_secrets,
     find_shown_secrets,
-    hide_class_messages,
+    hide_quotations,
     list_received_values,
 )
 from praval_tools.schema.json_input import MalformedArgumentsError, parse_arguments
@@ -253,7 +253,7 @@ class CallRecordBuilder(msgspec.Struct):
         if (error := find_arguments_error(result)) is None:
             return None
         self._add_secrets(self.call.arguments)
-        return hide_class_messages(error, self.plan.redaction_plan, self.secrets)
+        return hide_quotations(error, self.plan.redaction_plan, self.secrets)
 
     @property
     def has_exact_names(self) -> bool:
@@ -326,7 +326,7 @@ def build_start_record(builder: CallRecordBuilder, run: RunTool, attempt: int | 
         **builder.build_common_fields(), **builder.digest_fields, arguments=arguments, chain=call.on_behalf_of,
         principal=builder.principal, parent_id=call.parent_id, fingerprint=run.tool.fingerprint,
         attempt=run.attempts + 1, toolcall_reason=call.reason, decision=to_recorded_decision(run.path.decision),
-        repairs=repairs, has_given_id=builder.has_given_id,
+        repairs=tuple(map(builder.plan.redaction_plan.hide_quoted_values, repairs)), has_given_id=builder.has_given_id,
     )  # fmt: skip
     return builder.build_record(event, attempt)
 

@@ -97,13 +97,13 @@ def find_arguments_error(result: ToolResult) -> ToolArgumentsError | None:
     return result.exception
 
 
-def hide_class_messages(error: ToolArgumentsError, plan: RedactionPlan, secrets: SecretMarkers) -> ToolArgumentsError:
+def hide_quotations(error: ToolArgumentsError, plan: RedactionPlan, secrets: SecretMarkers) -> ToolArgumentsError:
     """
-    Return *error* without what classes of parameters say, where anything is secret.
+    Return *error* without what is hidden where its problems are, and what classes of parameters say of secrets.
 
     A class may quote what it made of a secret before it refused it, which nobody else has seen.
     """
-    if not error.quotes_classes or not (secrets or plan.has_secret_parameters):
-        return error
-    problems = [msgspec.structs.replace(problem, reason="was refused by its class") for problem in error.problems]
+    problems = [plan.hide_quoted_values(problem) for problem in error.problems]
+    if error.quotes_classes and (secrets or plan.has_secret_parameters):
+        problems = [msgspec.structs.replace(problem, reason="was refused by its class") for problem in problems]
     return ToolArgumentsError(error.tool, problems)

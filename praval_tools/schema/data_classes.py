@@ -28,7 +28,12 @@ from praval_tools.schema.json_values import (
     copy_members,
     to_canonical_json,
 )
-from praval_tools.schema.model_schemas import clean_model_schema, describe_model, describe_result
+from praval_tools.schema.model_schemas import (
+    clean_model_schema,
+    describe_model,
+    describe_result,
+    read_class_examples,
+)
 from praval_tools.schema.scalars import make_iterator_error, make_unencodable_error
 from praval_tools.schema.schema_tree import (
     JsonSchema,
@@ -80,7 +85,7 @@ def _build_object_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
         schema_of_class["description"] = text
     if required:
         schema_of_class["required"] = required
-    return {**schema_of_class, "additionalProperties": False}
+    return {**schema_of_class, "additionalProperties": False, **read_class_examples(get_class_origin(hint))}
 
 
 def _get_own_docstring(kind: type) -> str:

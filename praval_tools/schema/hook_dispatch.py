@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any, Final, Generic, Literal, TypeVar, get_origin
 
 from praval_tools.forks import FIRST_USE_LOCK
-from praval_tools.schema.type_hints import Hint, is_class, is_type_alias, make_hint_key
+from praval_tools.schema.hint_keys import make_hint_key
+from praval_tools.schema.type_hints import Hint, is_class, is_type_alias
 
 HookT = TypeVar("HookT", bound=Callable[..., Any])
 

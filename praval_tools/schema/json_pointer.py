@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
+from praval_tools.lazy_regex import LazyRegex
 from praval_tools.names import shorten_repr
+
+_PATH_STEP: Final = LazyRegex(
+    r"""\.(?P<name>\w+)|\[(?P<index>\d+)\]|\[(?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]"""
+)
 
 
 def resolve_pointer(root: object, pointer: object, default: object = None) -> Any:
@@ -54,3 +60,29 @@ def format_json_path(steps: Iterable[str | int]) -> str:
         else:
             text += f"[{shorten_repr(step, 64)}]"
     return text
+
+
+def split_json_path(path: str) -> list[tuple[str, str | int]]:
+    """Return the steps of a JSON path, each with its text; of a shortened key, or path, what is left is the step."""
+    return list(_iter_path_steps(path))
+
+
+def _iter_path_steps(path: str) -> Iterator[tuple[str, str | int]]:
+    position = 1
+    while position < len(path):
+        match = _PATH_STEP.match(path, position)
+        if match is None:
+            yield path[position:], path[position:]
+            return
+        position = match.end()
+        if match["index"]:
+            yield match[0], int(match["index"])
+        else:
+            yield match[0], match["name"] or _read_literal(match["text"])
+
+
+def _read_literal(text: str) -> str:
+    try:
+        return str(ast.literal_eval(text))
+    except (ValueError, SyntaxError):  # a shortened key, cut inside of an escape
+        return text

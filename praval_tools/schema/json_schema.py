@@ -9,12 +9,13 @@ from praval_tools.lazy_regex import LazyRegex
 from praval_tools.schema.decode_hooks import DecodeHooks
 from praval_tools.schema.encode import Encoder
 from praval_tools.schema.hidden_values import hide_values_of_secrets
+from praval_tools.schema.hint_keys import make_hint_key
 from praval_tools.schema.json_values import replace_surrogates_in_json
 from praval_tools.schema.marked_values import has_marked_values
 from praval_tools.schema.schema_tree import JsonSchema, map_subschemas
 from praval_tools.schema.secret_marks import contains_secret_mark
 from praval_tools.schema.signature import Signature
-from praval_tools.schema.type_hints import NOTHING, Hint, make_hint_key
+from praval_tools.schema.type_hints import NOTHING, Hint
 from praval_tools.schema.type_lookup import get_type_handler
 
 _REFERENCE_PREFIX: Final = "#/$defs/"

@@ -9,12 +9,13 @@ from typing import Final
 
 from praval_tools.schema.json_values import is_json, to_canonical_json
 from praval_tools.schema.marked_values import has_marked_values
-from praval_tools.schema.schema_tree import JsonSchema, get_item_name, map_subschemas
+from praval_tools.schema.schema_tree import JsonSchema, get_item_name, inline_references, map_subschemas
 from praval_tools.schema.type_hints import Hint
 
 _VALUE_KEYWORDS: Final = frozenset({
     "default", "examples", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"
 })  # fmt: skip
+_EXAMPLE_KEYWORDS: Final = ("examples", "example")
 
 
 def describe_model(hint: Hint, mode: str = "validation", *, hides_values: bool = True) -> JsonSchema:
@@ -86,6 +87,26 @@ def describe_result(hint: Hint, *, hides_values: bool = True) -> JsonSchema:
         if "required" in schema:
             schema["required"] = [name for name in schema["required"] if name in other.get("required", ())]
     return written
+
+
+def read_class_examples(kind: Hint) -> JsonSchema:
+    """
+    Return the examples of a dataclass or TypedDict that its configuration for pydantic says.
+
+    Pydantic shows them to frameworks, so they are in the tool's own schema as well: it says which of them are hidden.
+    """
+    if not (getattr(kind, "__pydantic_config__", None) or {}).get("json_schema_extra"):
+        return {}
+    from pydantic import TypeAdapter
+
+    try:
+        schema = TypeAdapter(kind).json_schema()
+        described = inline_references(schema, schema, deep=False)
+    except Exception:  # the seam to the classes of the program: pydantic describes it to no framework either
+        return {}
+    assert isinstance(described, dict)
+    examples: JsonSchema = {keyword: described[keyword] for keyword in _EXAMPLE_KEYWORDS if keyword in described}
+    return examples if is_json(examples) else {}
 
 
 def clean_model_schema(schema: JsonSchema, references: Mapping[str, str], hides_values: bool) -> JsonSchema:

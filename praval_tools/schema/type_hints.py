@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import collections.abc as abc
 import operator
-import re
 import sys
 import types
 import typing
@@ -251,29 +250,6 @@ def unwrap_hint(hint: Hint) -> Hint:
             hint = resolve_alias(hint)
         else:
             return hint
-
-
-def make_hint_key(hint: Hint) -> Any:
-    """
-    Return a hashable key for *hint* that tells apart what must not share a hook.
-
-    `int | str == str | int` for Python, and `1 == True`: neither is the same hint here.
-    """
-    origin = get_origin(hint)
-    if origin is Annotated:
-        return (Annotated, make_hint_key(hint.__origin__), *map(_make_metadata_key, hint.__metadata__))
-    if origin is Literal:
-        return (Literal, *((type(value), value) for value in hint.__args__))
-    if origin is None:
-        return hint
-    return (origin, *map(make_hint_key, getattr(hint, "__args__", ())))
-
-
-def _make_metadata_key(metadata: object) -> object:
-    """Return a hashable key for an item of `Annotated`; the text of a long pattern is not whole in its `repr`."""
-    if has_type(metadata, re.Pattern):
-        return (re.Pattern, metadata.pattern, metadata.flags)
-    return repr(metadata)
 
 
 def format_hint(hint: Hint) -> str:

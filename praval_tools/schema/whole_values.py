@@ -25,9 +25,10 @@ from praval_tools.schema.class_fields import (
     is_pydantic_model,
 )
 from praval_tools.schema.encode import encode, to_json_bytes
+from praval_tools.schema.hint_keys import make_hint_key
 from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.schema.type_handler import Unencodable
-from praval_tools.schema.type_hints import NOTHING, Hint, get_origin, is_class, is_union, make_hint_key
+from praval_tools.schema.type_hints import NOTHING, Hint, get_origin, is_class, is_union
 from praval_tools.schema.type_lookup import can_hold_any_object, find_type_handler, has_only_builtin_types
 
 _CONTAINERS: Final = frozenset({list, tuple, dict, set, frozenset})

@@ -42,7 +42,6 @@ ValueHook: TypeAlias = Callable[[object], object]
 Arguments: TypeAlias = dict[str, Any]
 """The arguments of a call by name."""
 
-_LENGTH_OF_PARAMETER_PATH: Final = len(("properties", "name", "default"))
 _ENCODE_JSON: Final = msgspec.json.Encoder().encode
 
 T = TypeVar("T")
@@ -110,7 +109,8 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
     def has_hidden_fields(self) -> bool:
         """Whether a class in a hint has defaults or examples that the schema does not show."""
         hidden = list_places_of_values(self._unhidden_schema) - list_places_of_values(self.parameters_schema)
-        return any(path[:1] != ("properties",) or len(path) > _LENGTH_OF_PARAMETER_PATH for path in hidden)
+        optional = [parameter.name for parameter in self.signature.parameters if parameter.default is not NOTHING]
+        return not hidden <= {("properties", name, "default") for name in optional}
 
     @first_use_property
     def validator(self) -> Validator:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from praval_tools.schema.json_pointer import resolve_pointer
+from praval_tools.schema.json_pointer import format_json_path, resolve_pointer, split_json_path
 
 DOCUMENT = {"$defs": {"A": {"type": "string"}, "a/b": {"x": 1}, "m~n": 2, "null": None}, "allOf": [{"y": 3}]}
 
@@ -37,3 +37,21 @@ def test_an_unresolved_pointer_gives_the_default(pointer):
 def test_null_is_a_value():
     """A resolved null differs from an unresolved pointer."""
     assert resolve_pointer(DOCUMENT, "#/$defs/null", "unresolved") is None
+
+
+@pytest.mark.parametrize(
+    "steps", [[], ["rows", 3, "amount"], ["it's", 'a "b"', "\\n\n]", ""], ["a.b", "[0]", "ä", 0, 12]]
+)
+def test_the_steps_of_a_json_path_are_read_back(steps):
+    """A path is split into the steps that it was written of, each with its text."""
+    path = format_json_path(steps)
+    parts = split_json_path(path)
+
+    assert steps == [step for _, step in parts]
+    assert path == "$" + "".join(text for text, _ in parts)
+
+
+@pytest.mark.parametrize("path", ["$.a…", "$.a['b", "$['" + "k" * 20 + "…\\'", "$.a.[secret 0]"])
+def test_what_is_left_of_a_shortened_path_is_a_step(path):
+    """Nothing of a path that was cut is lost."""
+    assert path == "$" + "".join(text for text, _ in split_json_path(path))

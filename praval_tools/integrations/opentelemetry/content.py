@@ -16,7 +16,7 @@ from praval_tools.runs.call_secrets import (
     find_judged_secrets,
     find_marked_secrets,
     find_shown_secrets,
-    hide_class_messages,
+    hide_quotations,
 )
 from praval_tools.runs.call_writer import read_run_error_secrets, write_run_value
 from praval_tools.schema.json_values import replace_surrogates, replace_surrogates_in_json
@@ -67,7 +67,7 @@ class CallContent:
                 marked_values = read_run_error_secrets(self._run, result.exception)
                 self._secrets = self._plan.mark_secrets(marked_values, self._secrets)
             error = find_arguments_error(result)
-            text = result.error if error is None else str(hide_class_messages(error, self._plan, self._secrets))
+            text = result.error if error is None else str(hide_quotations(error, self._plan, self._secrets))
             self._error = self._write(self._plan.redact_text(text or "", self._secrets))
         elif self._run is not None:
             marked_values = []

@@ -1,52 +1,111 @@
-"""What quotes the arguments of a call in its events: problems, repairs and the reason of the decision."""
+"""What quotes the arguments of a call: problems and repairs, which say nothing of what is hidden in their place."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection
+import json
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 import attrs
 import msgspec
 
-from praval_tools.schema.json_pointer import format_json_path
+from praval_tools.names import shorten_repr
+from praval_tools.schema.json_pointer import split_json_path
+from praval_tools.tools.value_codec import PythonValue
 
 QuotingT = TypeVar("QuotingT", bound=msgspec.Struct)
 
+HIDDEN_VALUE: Final = "a secret"
+"""What stands for a hidden value, or for its key, in messages."""
+
 _QUOTING_FIELDS: Final = {"problems": ("path", "reason", "given"), "repairs": ("path", "given", "became")}
-_VALUE_FIELDS: Final = ("given", "became")
+_LEFT_OUT: Final = "left out"
+_Redact = Callable[[PythonValue], PythonValue]
 
 
-def list_hidden_places(event: object, arguments: object, marker: re.Pattern[str]) -> list[str]:
-    """Return the JSON paths of what a *marker* stands for in redacted *arguments*, if *event* quotes any."""
-    places, left = list[str](), list[tuple[tuple[str | int, ...], object]]()
-    if any(getattr(event, name, ()) for name in _QUOTING_FIELDS):
-        left.append(((), arguments))
-    while left:
-        path, value = left.pop()
-        if type(value) is str and marker.fullmatch(value):
-            places.append(format_json_path(path))
-        elif type(value) is dict:
-            left += (((*path, str(key)), item) for key, item in value.items())
-        elif type(value) is list:
-            left += (((*path, index), item) for index, item in enumerate(value))
-    return places
+class _Place(msgspec.Struct):
+    """
+    What may be shown of the place of a value.
+
+    Args:
+        path: Its JSON path, which ends at what is hidden, or at the marker of a key in that.
+        is_hidden: The value is hidden, or something in it.
+        hidden_keys: The keys that the whole path names and this one does not.
+    """
+
+    path: str
+    is_hidden: bool
+    hidden_keys: list[str]
 
 
-def redact_quotations(
-    event: object, redact_text: Callable[[str], str], places: Collection[str], marker: re.Pattern[str]
-) -> dict[str, object]:
-    """Return what quotes arguments without secrets; what is about one of *places*, in it or around it, has no value."""
+def hide_quoted_values(
+    quoting: QuotingT, redact: _Redact, make_marker: Callable[[str], str], named_items: int
+) -> QuotingT:
+    """
+    Return a problem or a repair without what is hidden in the place that it names.
+
+    Args:
+        quoting: The problem or repair.
+        redact: Returns arguments with markers for their secrets; itself what has none.
+        make_marker: Returns the marker of a secret key.
+        named_items: The items of an array that the schema tells apart, at most.
+    """
+    texts: dict[str, str] = msgspec.structs.asdict(quoting)
+    value = _read_value(texts["given"] if texts.get("became", _LEFT_OUT) == _LEFT_OUT else texts["became"])
+    parts = split_json_path(texts["path"])
+    place = _find_shown_place(parts, _build_arguments(parts, value, named_items), redact, make_marker)
+    if not place.is_hidden and not place.hidden_keys:
+        return quoting
+    changes = {"path": place.path, "reason": texts["reason"]}
+    for key in place.hidden_keys:
+        changes["reason"] = changes["reason"].replace(shorten_repr(key, 64), HIDDEN_VALUE)
+    if place.is_hidden:
+        changes |= {name: HIDDEN_VALUE for name in ("given", "became") if texts.get(name)}
+    return msgspec.structs.replace(quoting, **changes)
+
+
+def _read_value(text: str) -> PythonValue:
+    """Return the value that is quoted; the text itself where it was shortened, None where nothing is quoted."""
+    try:
+        value: PythonValue = json.loads(text) if text else None
+    except ValueError:
+        return text
+    return value
+
+
+def _build_arguments(parts: Sequence[tuple[str, str | int]], value: PythonValue, named_items: int) -> PythonValue:
+    """Return arguments in which *value* is the last of its array, and alone otherwise."""
+    for _, step in reversed(parts):
+        value = {step: value} if isinstance(step, str) else [*[None] * min(step, named_items), value]
+    return value
+
+
+def _find_shown_place(
+    parts: Sequence[tuple[str, str | int]], given: PythonValue, redact: _Redact, make_marker: Callable[[str], str]
+) -> _Place:
+    """Return what may be shown of the place to which the *parts* of a path lead in the arguments that were *given*."""
+    clean, place = redact(given), _Place("$", False, [])
+    for number, (text, step) in enumerate(parts):
+        if isinstance(given, dict) and isinstance(clean, dict):
+            ((key, clean),), given = clean.items(), given[step]
+            place.path += text if key == step else f".{key}"
+            place.hidden_keys += [] if key == step else [str(step)]
+        elif isinstance(given, list) and isinstance(clean, list):
+            clean, given = clean[-1], given[-1]
+            place.path += text
+        else:  # a marker stands for all of it
+            place.path += f".{make_marker(step)}" if isinstance(step, str) else ""
+            place.hidden_keys += [key for _, key in parts[number:] if isinstance(key, str)]
+            break
+    place.is_hidden = clean is not given
+    return place
+
+
+def redact_quotations(event: object, redact_text: Callable[[str], str]) -> dict[str, object]:
+    """Return what quotes arguments in *event*, without secrets: problems, repairs and the reason of the decision."""
 
     def redact(quoting: QuotingT, fields: tuple[str, ...]) -> QuotingT:
-        clean = {name: redact_text(getattr(quoting, name)) for name in fields}
-        path = clean["path"]
-        for place in places:
-            if _is_inside(path, place) or _is_inside(place, path):
-                clean |= {name: "a secret" for name in _VALUE_FIELDS if clean.get(name)}
-            if _is_inside(path, place) and not marker.fullmatch(path[len(place) + 1 :]):
-                clean["path"] = place
-        return msgspec.structs.replace(quoting, **clean)
+        return msgspec.structs.replace(quoting, **{name: redact_text(getattr(quoting, name)) for name in fields})
 
     changes: dict[str, object] = {
         name: tuple(redact(quoting, fields) for quoting in getattr(event, name))
@@ -56,8 +115,3 @@ def redact_quotations(
     if (decision := getattr(event, "decision", None)) is not None:
         changes["decision"] = attrs.evolve(decision, reason=redact_text(decision.reason))
     return changes
-
-
-def _is_inside(path: str, outer: str) -> bool:
-    """Tell whether a JSON path is *outer*, or leads to something in it."""
-    return path.startswith(outer) and path[len(outer) : len(outer) + 1] in ("", ".", "[")

@@ -19,7 +19,7 @@ import attrs
 from praval_tools.journal.events import AgentToolCall, ApprovalAsked, EventBase, JournalEvent
 from praval_tools.journal.redaction.marker_key import compute_key_id
 from praval_tools.journal.redaction.nested_json import decode_bytes, iter_json_parts, parse_json, parse_nested_json
-from praval_tools.journal.redaction.quotations import list_hidden_places, redact_quotations
+from praval_tools.journal.redaction.quotations import QuotingT, hide_quoted_values, redact_quotations
 from praval_tools.journal.redaction.secret_search import (
     MIN_SECRET_LENGTH,
     NO_SECRETS,
@@ -430,8 +430,14 @@ class RedactionPlan:
         for name in ("error", "detail", "reason", "toolcall_reason"):
             if text := getattr(event, name, None):
                 changes[name] = self.redact_text(text, secrets)
-        places = list_hidden_places(event, changes.get("arguments"), MARKER_PATTERN)
-        if secrets or places:
-            changes |= redact_quotations(event, lambda text: self.redact_text(text, secrets), places, MARKER_PATTERN)
+        if secrets:
+            changes |= redact_quotations(event, lambda text: self.redact_text(text, secrets))
         changed = {name: value for name, value in changes.items() if value is not getattr(event, name)}
         return (attrs.evolve(event, **changed) if changed else event), secrets
+
+    def hide_quoted_values(self, quoting: QuotingT) -> QuotingT:
+        """Return a problem or repair of the arguments without what is hidden in its place, however short that is."""
+        redactor, nodes = self._redactor, self.unvalidated_nodes  # what was given may not fit
+        return hide_quoted_values(
+            quoting, lambda value: redactor.redact(value, nodes=nodes)[0], redactor.make_marker, nodes[0].named_items
+        )

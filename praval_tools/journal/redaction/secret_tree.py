@@ -41,6 +41,7 @@ class SecretNode:
         contains_secrets: Something inside is secret.
         secret_member_names: The keys of what is secret anywhere inside; for text that should be JSON and is not.
         member_names: All keys that the schema names; others in a secret value are secret, too. Only of a root.
+        named_items: The items of an array that the schema tells apart, at most. Only of a root.
         hides_unknown_keys: Unknown keys may be those of a secret dict whose own level was left out.
         container_types: The containers, dict and list, that fit here; others may be misplaced. None where not known.
         is_closed: Members that the schema does not name do not fit.
@@ -54,6 +55,7 @@ class SecretNode:
     contains_secrets: bool = False
     secret_member_names: frozenset[str] = frozenset()
     member_names: frozenset[str] | None = None
+    named_items: int = 0
     hides_unknown_keys: bool = False
     container_types: frozenset[type] | None = None
     is_closed: bool = False
@@ -136,6 +138,7 @@ def join_nodes(nodes: Iterable[SecretNode]) -> SecretNode:
     joined.secret_member_names = frozenset().union(*(node.secret_member_names for node in joined.alternatives))
     names = [node.member_names for node in joined.alternatives if node.member_names is not None]
     joined.member_names = frozenset().union(*names) if names else None
+    joined.named_items = max((node.named_items for node in joined.alternatives), default=0)
     joined.container_types = next((node.container_types for node in joined.alternatives if node.container_types), None)
     return joined
 
@@ -166,6 +169,8 @@ def build_secret_tree(
         _mark_unknown_members(builder.nodes, root)
         names = (key for node in builder.nodes for key in node.members if isinstance(key, str))
         root.member_names = frozenset(names) if has_secret_schema(schema) else None
+    indexes = (step for node in builder.nodes for step in node.members if isinstance(step, int))
+    root.named_items = max(indexes, default=-1) + 1
     root.secret_member_names = frozenset(
         key
         for node in builder.nodes

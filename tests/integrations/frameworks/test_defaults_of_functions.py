@@ -15,7 +15,7 @@ import pydantic_ai
 import pytest
 from langchain_core.tools import StructuredTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from praval_tools import Agent, Secret, Tool, ToolContext, ToolRegistry
@@ -302,3 +302,78 @@ def test_the_result_shows_no_default_of_a_class_inside() -> None:
 
     returned = inspect.signature(make_function(open_account)).return_annotation
     assert SECRET not in str(TypeAdapter(returned).json_schema())
+
+
+EXAMPLES = ConfigDict(json_schema_extra={"examples": [{"pin": SECRET, "password": SECRET, "size": 7}]})
+
+
+class Key(BaseModel):
+    """Has a marked field, no default, and an example of the whole."""
+
+    model_config = EXAMPLES
+    pin: Annotated[str, Secret]
+    size: int
+
+
+class Entry(BaseModel):
+    """The same, with the name of a secret."""
+
+    model_config = EXAMPLES
+    password: str
+
+
+class Lock(BaseModel):
+    """Says a default itself."""
+
+    model_config = ConfigDict(json_schema_extra={"default": {"pin": SECRET}})
+    pin: Annotated[str, Secret]
+
+
+@pydantic_dataclass(config=EXAMPLES)
+class Card:
+    pin: Annotated[str, Secret]
+
+
+@dataclass
+class Box:
+    """A plain dataclass with what only pydantic reads."""
+
+    __pydantic_config__ = EXAMPLES
+    password: str
+
+
+@pydantic_dataclass(config=ConfigDict(json_schema_extra={"examples": [{"size": 7}]}))
+class Size:
+    """Has an example and no secret."""
+
+    size: int
+
+
+@pytest.mark.parametrize("show", SHOWN.values(), ids=SHOWN)
+@pytest.mark.parametrize("kind", [Key, Entry, Lock, Card, Box, list[Key], dict[str, Card]], ids=str)
+def test_show_no_example_of_a_whole_class(kind: Any, show: Callable[..., object]) -> None:
+    """Broken promise: the function showed an example of a model that the tool's own schema hides."""
+
+    def write(text: str, given: Any) -> Any:
+        """Write what was given."""
+        return given
+
+    write.__annotations__ |= {"given": kind, "return": kind}
+    shown = show(make_function(write))
+
+    assert SECRET not in (json.dumps(shown) if isinstance(shown, dict) else repr(shown))
+
+
+def test_an_example_of_a_dataclass_without_secrets_is_shown() -> None:
+    """The tool's own schema and those of frameworks say it."""
+
+    def write(size: Size) -> Size:
+        """Write what was given."""
+        return size
+
+    registry = ToolRegistry()
+    registry.tool("write", owned_by="ann")(write)
+    bound = registry.toolset("ann")["write"]
+    function = make_function(write)
+    shown = [bound.parameters, bound.tool.result_schema, *(SHOWN[name](function) for name in ("langchain", "pydantic"))]
+    assert all("examples" in str(schema) for schema in shown)
