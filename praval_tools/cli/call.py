@@ -45,7 +45,7 @@ from praval_tools.cli.repeated_call import (
     id_option,
     list_next_commands,
     read_stored_arguments,
-    refuse_other_arguments,
+    require_approval_of,
 )
 from praval_tools.errors import UnknownToolError
 from praval_tools.names import find_similar_names, to_plain_text
@@ -211,7 +211,7 @@ def call_command(
         if call_id is not None:
             request = find_waiting_request(registry, agent, tool, call_id)
             arguments = arguments if words else read_stored_arguments(registry, request)
-            context.enter_context(refuse_other_arguments(registry, request))
+            context.enter_context(require_approval_of(registry, request))
         context.enter_context(redirect_stdout(sys.stderr))  # what the tool itself prints must not mix with the result
         result = registry.execute(ToolCall(call_id, tool, arguments, agent))
         commands = list_next_commands(ctx, registry, result, words)

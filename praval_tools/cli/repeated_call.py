@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import click
 
-from praval_tools import Deny, Outcome, ToolRegistry, ToolResult
+from praval_tools import Ask, Deny, Outcome, ToolRegistry, ToolResult
 from praval_tools.cli.common import (
     DEFAULT_JOURNAL,
     JsonObject,
@@ -25,6 +25,7 @@ from praval_tools.journal.stored_approvals import StoredApprovals
 from praval_tools.registry.registry import get_runtime
 from praval_tools.schema.json_input import parse_arguments
 from praval_tools.tools.decision import ApprovalRequest
+from praval_tools.tools.tool import AnyTool
 
 id_option = click.option(
     "--id",
@@ -90,8 +91,12 @@ def _holds_secrets(arguments: object) -> bool:
 
 
 @contextmanager
-def refuse_other_arguments(registry: ToolRegistry, request: ApprovalRequest) -> Iterator[None]:
-    """Deny the call of *request*, while the `with` block runs, where it has other arguments than those."""
+def require_approval_of(registry: ToolRegistry, request: ApprovalRequest) -> Iterator[None]:
+    """
+    Let the call of *request*, while the `with` block runs, run with its approval only, also where it needs none now.
+
+    With other arguments it is denied.
+    """
     handler, own_handler = get_runtime(registry).approvals.effective_handler, registry.approvals.handler
 
     def answer_request(asked: ApprovalRequest) -> object:
@@ -100,10 +105,14 @@ def refuse_other_arguments(registry: ToolRegistry, request: ApprovalRequest) -> 
             return Deny(f"{text}; without --id it is a new call", by="praval-tools")
         return UNANSWERED if handler is None else handler(asked)
 
-    registry.approvals.handler = answer_request
+    def ask_again(agent: str | None, tool: AnyTool, arguments: object) -> Ask | None:
+        return Ask(request.reason) if (agent, tool.name) == (request.agent, request.tool) else None
+
+    registry.approvals.handler, remove_policy = answer_request, registry.add_policy(ask_again)
     try:
         yield
     finally:
+        remove_policy()
         registry.approvals.handler = own_handler
 
 

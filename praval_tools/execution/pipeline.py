@@ -50,6 +50,8 @@ from praval_tools.tools.tool import AnyTool
 
 _MAX_CACHED_VERDICTS: Final = 16_384
 _NULL_CONTEXT: Final = nullcontext()
+_ASKED_BEFORE: Final = Ask()
+"""Why a call needs an approval about which a person was asked before, where nothing else asks for one any more."""
 
 
 def make_pipeline(
@@ -195,8 +197,8 @@ def _review_call(
     """Ask the policies; return *run*, with the approval that it still needs, or the result that refuses it."""
     call, principal, tool, state, bound = run.call, run.principal, run.tool, run.state, run.bound_arguments
     shown, approval = bound.arguments, None
-    is_asked_about = tool.metadata.requires_approval or progress.was_asked_about
-    if state.policies or is_asked_about:
+    requires_approval = tool.metadata.requires_approval
+    if state.policies or requires_approval or progress.was_asked_about:
         run.is_reviewed = True
         rendered = render_for_review(tool, bound, call.agent)
         if isinstance(rendered, Decision):
@@ -208,8 +210,10 @@ def _review_call(
         if answers.refusal is not None:
             return build_refused_result(runtime, call, principal, answers.refusal, bound, progress.sent_name)
         approval = answers.approval
-        if is_asked_about and approval is None:
+        if requires_approval and approval is None:
             approval = Ask(tool.metadata.approval_reason)
+        elif progress.was_asked_about and approval is None:
+            approval = _ASKED_BEFORE
     if approved is None:
         progress.shown_arguments = shown
     is_edited = approved is not None and progress.approved_text is None
@@ -263,7 +267,7 @@ def _request_approval(
     request = approvals.build_request(call, progress.principal, tool, progress.shown_arguments, approval.reason)
     answer = approvals.take_answer(request)
     if answer is None:
-        step = RequestApproval(request, None if progress.was_asked_about else approvals.effective_handler)
+        step = RequestApproval(request, None if approval is _ASKED_BEFORE else approvals.effective_handler)
         answer = yield step
         if answer is None:
             request = step.request if step.is_recorded else approvals.add_pending(request)

@@ -114,14 +114,14 @@ class Recording:
                 )  # fmt: skip
             elif not entry.matches(query):
                 raise ReplayMismatchError(self.run_id, entry.call_id, str(entry), str(query))
-            elif (left := self._find_by_position(query)) and left[0] is entry:
-                left.popleft()
+            if not entry.is_claimed and entry.status != "done":  # before it leaves its places, for an interrupt there
+                held.append(entry)
+                entry.is_claimed = True
             entry.was_requested = entry.is_matched = True
             if query.call_id is not None:
                 self._by_requested_id[query.call_id] = entry
-            if not entry.is_claimed and entry.status != "done":
-                entry.is_claimed = True
-                held.append(entry)
+            if (left := self._find_by_position(query)) and left[0] is entry:
+                left.popleft()
             return entry
 
     def is_taken(self, entry: ReplayEntry) -> bool:
@@ -148,9 +148,8 @@ class Recording:
         """
         with self._lock:
             entry.is_matched = False
-            is_asked = entry.status == "asked"
-            if is_asked or self._match_mode != "position":
-                self._index_by_content(entry, first=is_asked)
+            if entry.is_asked or self._match_mode != "position":
+                self._index_by_content(entry, first=entry.is_asked)
 
     def undo_match(self, entry: ReplayEntry, query: ReplayQuery, held: list[ReplayEntry]) -> None:
         """
@@ -187,7 +186,7 @@ class Recording:
         if self._match_mode == "position":
             stopped, left = self._find_by_content(query), self._find_by_position(query)
             if stopped:
-                return stopped.popleft()
+                return stopped[0]
             return left[0] if left else None  # of a mismatch, the position is that of the next call, too
         known = None if query.call_id is None else self.entries.get(query.call_id)
         if known is not None and not (known.matches(query) and self.is_taken(known)):
@@ -196,7 +195,7 @@ class Recording:
             return None
         waiting = self._find_by_content(query)
         if waiting:
-            entry = waiting.popleft()
+            entry = waiting[0]
             entry.is_replaced = entry.is_replaced or known is not None  # its own id names another equal call now
             return entry
         return None if known is None or known.is_matched else known
@@ -214,9 +213,13 @@ class Recording:
                 waiting = self._by_content.get(key)
                 while waiting and waiting[0].is_matched:
                     waiting.popleft()
-                if waiting:
+                if waiting and not self._is_another_call(waiting[0], query):
                     return waiting
         return None
+
+    def _is_another_call(self, entry: ReplayEntry, query: ReplayQuery) -> bool:
+        """Tell whether *entry* waits for an approval under an id, and *query* has another one."""
+        return entry.is_asked and query.call_id is not None and entry in self._by_requested_id.values()
 
     def claim(self, entry: ReplayEntry, held: list[ReplayEntry]) -> Future[None] | None:
         """

@@ -139,6 +139,8 @@ class ReplayEntry(msgspec.Struct, eq=False):
     is_matched: bool = False
     is_replaced: bool = False
     """Whether an equal call stands for it: its own id finds that one first."""
+    _was_asked_again: bool = False
+    """Whether a call that may have been entered waits for an approval before it runs again."""
     is_claimed: bool = False
     release_future: Future[None] | None = None
     awaited_entries: tuple[ReplayEntry, ...] = ()
@@ -161,8 +163,9 @@ class ReplayEntry(msgspec.Struct, eq=False):
         elif kind == _CALL:
             self._apply_fields(record)
             self.mark_started(record)
-        elif kind == _REFUSED and self.status not in UNFINISHED_STATUSES:
-            fields = self._apply_fields(record)
+        elif kind == _REFUSED:
+            is_new = self.status not in UNFINISHED_STATUSES
+            fields = self._apply_fields(record) if is_new else decode_body(record, _decode_call_fields)
             self.mark_ended(record, Outcome(fields.outcome))
         elif kind == EventType.CALL_RERUN:
             self._apply_rerun(record)
@@ -196,15 +199,22 @@ class ReplayEntry(msgspec.Struct, eq=False):
             self._apply_outcome(self.end, Outcome(decode_body(self.end, _decode_call_fields).outcome))
         return self._status or "new"
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether it waits for an approval, also to run again."""
+        return self._was_asked_again or self.status == "asked"
+
     def mark_started(self, record: Record) -> None:
         """Apply the record of its start; an end before it, such as a wait for an approval, says nothing of it."""
         self._count_attempt(record)
-        self.start, self.end, self._status = record, None, "doubt"
+        self.start, self.end, self._status, self._was_asked_again = record, None, "doubt", False
 
     def mark_ended(self, record: Record, outcome: Outcome) -> None:
         """Apply the record of its end, or of a refusal, which says nothing of a call that an earlier process began."""
         self._count_attempt(record)
-        if record.type != _REFUSED or self.status not in UNFINISHED_STATUSES:
+        if record.type == _REFUSED and self.status in UNFINISHED_STATUSES:
+            self._was_asked_again = outcome is Outcome.APPROVAL_REQUIRED
+        else:
             self._apply_outcome(record, outcome)
 
     def _apply_outcome(self, record: Record, outcome: Outcome) -> None:

@@ -133,6 +133,7 @@ class Recorder:
                 result: ToolResult = yield from self._call_writer.write_refusal(write_state, in_doubt)
             else:
                 write_state.start_written = entry.attempts >= INTENT
+                progress.was_asked_about = progress.was_asked_about or entry.is_asked
                 result = yield from self._run_and_record(progress, steps, plan, write_state)
         finally:
             entry.secrets = builder.secrets
@@ -193,12 +194,12 @@ class Recorder:
             write_state.is_unrecorded = True
             self.runtime.unrecorded_calls.append(None)
         write_state.builder.add_bound_secrets(run)
-        if not (yield from self._call_writer.write_start(write_state, run)):
-            return None
-        write_state.last_execution, run.stored_grants = run, write_state.stored_grants
         if write_state.run is not None:  # where ids are those of entries, which no two calls share
             run.idempotency_key = _build_idempotency_key(write_state.run.run_id, run.call.tool_call_id)
+        if not (yield from self._call_writer.write_start(write_state, run)):
+            return None
         try:
+            write_state.last_execution, run.stored_grants = run, write_state.stored_grants
             with use_run(write_state.run):
                 result: ToolResult | None = yield run
         except BaseException as error:

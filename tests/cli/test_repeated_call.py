@@ -105,6 +105,23 @@ class TestApprovedCall:
         assert "" == read_payments()
         assert (0, "10 to bob\n", "") == run("call", "clerk", "pay", "to=bob", "--id", first["tool_call_id"], *at)
 
+    @pytest.mark.parametrize("answer", ["approve", "deny", ""])
+    def test_whose_approval_is_lifted(self, bank: tuple[str, str], answer: str) -> None:
+        """Broken promise: once, with its arguments. Where no approval was needed any more, it ran denied, and again."""
+        at = (*bank, "--journal", "work.db")
+        first = json.loads(run("call", "clerk", "pay", "to=bob", "--json", *at)[1])
+        if answer:
+            assert 0 == run("approvals", answer, first["approval_id"], *at)[0]
+        source = Path(f"{bank[1].partition(':')[0]}.py")
+        source.write_text(source.read_text().replace("requires_approval=True", "requires_approval=False"))
+        again = ("--id", first["tool_call_id"], *at)
+
+        code, _, err = run("call", "clerk", "pay", "to=eve", *again)
+        assert (3, True) == (code, "was made with other arguments" in err)
+        codes = [run("call", "clerk", "pay", *again)[0] for _ in range(2)]
+        assert {"approve": [0, 2], "deny": [3, 2], "": [3, 3]}[answer] == codes
+        assert ("10 to bob\n" if answer == "approve" else "") == read_payments()
+
     def test_of_a_class_that_makes_other_values(self, bank: tuple[str, str]) -> None:
         """Broken promise: the printed command, which makes a call again, made one with other arguments: denied."""
         at = (*bank, "--journal", "work.db")

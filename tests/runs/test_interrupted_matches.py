@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -137,3 +140,49 @@ def test_a_call_that_was_approved_meanwhile(mode: Any, tmp_path: Path) -> None:
     assert ["approval_required", "approval_required", "ok"] == live(False, False, True)
     assert ["ok"] == live(True)
     assert [5] == paid
+
+
+class InterruptAt:
+    """Raises a KeyboardInterrupt at one of the places where Python handles signals while a call is matched."""
+
+    _NAMES = frozenset((
+        "find_or_create_entry", "_find_match", "_find_by_content", "_find_by_position", "_build_idempotency_key",
+    ))  # fmt: skip
+
+    def __init__(self, number: int) -> None:
+        self._left = number
+
+    def __call__(self, frame: FrameType, event: str, _: object) -> None:
+        if event in ("call", "c_return") and frame.f_code.co_name in self._NAMES:
+            self._left -= 1
+            if self._left == 0:
+                sys.setprofile(None)
+                raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_of_an_interrupt_anywhere(mode: Any, idempotent: bool, tmp_path: Path) -> None:
+    """Broken promise: one key. Ctrl-C while the recorded call was looked up made the next one another call."""
+    for number in itertools.count(1):
+        bank = Bank(tmp_path / f"{number}.db", mode, idempotent=idempotent)
+        with pytest.raises(KeyboardInterrupt):
+            bank.live(pay_once)
+        was_interrupted = []
+
+        async def pay_again(pay: Pay, number: int = number, done: list[bool] = was_interrupted) -> object:
+            sys.setprofile(InterruptAt(number))
+            try:
+                result = await pay()
+            except KeyboardInterrupt:
+                done.append(True)
+                result = await pay()
+            finally:
+                sys.setprofile(None)
+            return result
+
+        assert "paid" == bank.live(pay_again) == bank.live(pay_once)
+        assert 1 == len(set(bank.keys)), number
+        if not was_interrupted:
+            break
+    assert number > 5

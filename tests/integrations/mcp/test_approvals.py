@@ -68,6 +68,40 @@ def test_an_agent_leaves_no_approvals_to_clients(make: Callable[..., Any], regis
 
 
 @pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("how", ["tool", "policy"])
+@pytest.mark.parametrize("said", ["yes", "no"])
+def test_what_the_user_says_counts_where_the_approval_is_lifted(
+    era: str, how: str, said: str, registry: ToolRegistry
+) -> None:
+    """Broken promise: a call that a person denied ran, and a yes was left for the next call, once none was needed."""
+    needs = [True]
+    if how == "policy":
+        registry.configure("wire", requires_approval=False)
+        registry.add_policy(lambda *_: Ask("money moves") if needs[0] else None)
+
+    def require(is_required: bool) -> None:
+        needs[0] = is_required
+        if how == "tool":
+            registry.configure("wire", requires_approval=is_required)
+
+    async def ask_user(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+        require(False)
+        return YES if said == "yes" else NO
+
+    async def main() -> None:
+        served = server(registry, agent="analyst", elicit_approvals=True)
+        async with Client(served, mode=era, elicitation_callback=ask_user) as client:
+            text = get_text(await client.call_tool("wire", {"to": "bob"}))
+            assert ("denied" not in text) is (said == "yes"), text
+        require(True)
+        async with Client(server(registry, agent="analyst"), mode=era) as client:  # it can ask nobody
+            assert "needs an approval" in get_text(await client.call_tool("wire", {"to": "bob"}))
+
+    run(main)
+    assert (1 if said == "yes" else 0) == len(registry.wired)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("era", ERAS)
 class TestOperator:
     def test_approves_the_next_equal_call_once(self, era: str, registry: ToolRegistry) -> None:
         """A call waits, the operator says yes, the same call passes, and the one after it waits again."""

@@ -49,7 +49,7 @@ def find_entry(
     runtime, principal = get_executor(toolset).runtime, toolset.principal
     state = runtime.access_store.get_fresh_state()
     record = state.find_tool_record(state.resolve_tool_name(call.name))
-    if record is None or not (state.policies or record.tool.metadata.requires_approval):
+    if record is None:
         return None
     tool, approvals = record.tool, runtime.approvals
     entries = list_entries_of_tool(approvals, tool.name, principal)

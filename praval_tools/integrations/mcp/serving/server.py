@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from praval_tools.errors import ToolUsageError
 from praval_tools.formats.format import WireObject
+from praval_tools.integrations.framework_calls import execute_async
 from praval_tools.integrations.mcp.serving.approvals import (
     build_input_request,
     elicit_answer,
@@ -143,14 +144,15 @@ class ToolServer(Server[ToolListNotifier]):
             if entry is not None and answer is not None:
                 with self._ask_alone(entry.request):
                     self._record_answer(entry.request, answer)
-                    result = await self._run_call(toolset, call)
+                    result = await self._run_call(toolset, call, is_asked=True)
             else:
-                result = await self._run_call(toolset, call)
+                is_asked = entry is not None and entry.answer is not None
+                result = await self._run_call(toolset, call, is_asked=is_asked)
             may_ask = self._elicits_approvals and may_elicit(context) and not was_left_open(params, result.approval_id)
             if may_ask and result.outcome is Outcome.APPROVAL_REQUIRED:
                 if result.approval_id in self._asked:  # by an equal call, since this one began
                     call = replace(call, tool_call_id=None).with_id()
-                    result = await self._run_call(toolset, call)
+                    result = await self._run_call(toolset, call, is_asked=False)
                 request = next((r for r in self._registry.approvals.pending() if r.id == result.approval_id), None)
                 if request is not None and not context.session.can_send_request:
                     return build_input_request(request)
@@ -158,20 +160,24 @@ class ToolServer(Server[ToolListNotifier]):
                     with self._ask_alone(request):
                         if answer := await elicit_answer(context, request, toolset.principal):
                             self._record_answer(request, answer)
-                            result = await self._run_call(toolset, call)
+                            result = await self._run_call(toolset, call, is_asked=True)
         if result.outcome is Outcome.UNKNOWN_TOOL:
             raise MCPError(types.INVALID_PARAMS, result.for_model())
         return render_answer(result, output)
 
-    async def _run_call(self, toolset: Toolset, call: ToolCall) -> ToolResult:
-        """Run a call, once its agent has a thread for it and its client may still make it."""
+    async def _run_call(self, toolset: Toolset, call: ToolCall, *, is_asked: bool) -> ToolResult:
+        """
+        Run a call, once its agent has a thread for it and its client may still make it.
+
+        Where a person *is_asked* about it, that counts whatever the tool and the policies say by then.
+        """
         if self._thread_shares is None:
-            return await _run_call(toolset, call)
+            return await _run_call(toolset, call, is_asked)
         may_call = self._make_guard()
         async with self._thread_shares.take(toolset, call.name) as has_waited:
             if has_waited and not may_call():
                 raise MCPError(types.INVALID_REQUEST, "The token was revoked, or has expired, before the call began.")
-            return await _run_call(toolset, call)
+            return await _run_call(toolset, call, is_asked)
 
     @plain_manager
     def _ask_alone(self, request: ApprovalRequest) -> Iterator[None]:
@@ -233,14 +239,14 @@ async def _run_notifier(served: Server[ToolListNotifier]) -> AsyncIterator[ToolL
         tasks.cancel_scope.cancel()
 
 
-async def _run_call(toolset: Toolset, call: ToolCall) -> ToolResult:
+async def _run_call(toolset: Toolset, call: ToolCall, is_asked: bool) -> ToolResult:
     """
     Run a call; where the client cancels it, the tool is cancelled once, and the call recorded as cancelled.
 
     It runs in a task of its own: the scopes of anyio cancel again at each await, which would cut the record off.
     """
     ended = asyncio.Event()  # wakes the request a turn of the event loop sooner than `asyncio.shield` does
-    task = asyncio.ensure_future(_run_and_set(toolset, call, ended))
+    task = asyncio.ensure_future(_run_and_set(toolset, call, is_asked, ended))
     try:
         await ended.wait()
     except asyncio.CancelledError:
@@ -252,9 +258,9 @@ async def _run_call(toolset: Toolset, call: ToolCall) -> ToolResult:
     return task.result()
 
 
-async def _run_and_set(toolset: Toolset, call: ToolCall, ended: asyncio.Event) -> ToolResult:
+async def _run_and_set(toolset: Toolset, call: ToolCall, is_asked: bool, ended: asyncio.Event) -> ToolResult:
     try:
-        return await toolset.aexecute(call)
+        return await execute_async(toolset, call, None, is_asked)
     finally:
         ended.set()
 

@@ -1,0 +1,175 @@
+"""Approvals of the calls of a run: each call that waits has its own, and each answer counts when it is resumed."""
+
+# Tests of: runs/recorder, journal/replay, journal/replay_entry
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from praval_tools import Allow, Ask, Deny, Outcome, ToolCall, ToolContext, ToolRegistry
+from praval_tools.loop import ToolLoop
+from praval_tools.testing import fake_model
+
+MODES: Any = ["content", "position", "id"]
+ANSWERS: dict[str, tuple[Any, Outcome, list[int]]] = {
+    "allow": (Allow(by="eve"), Outcome.OK, [1_000]),
+    "deny": (Deny("no", by="eve"), Outcome.APPROVAL_DENIED, []),
+    "edit": (Allow({"amount": 9}, by="eve"), Outcome.OK, [9]),
+    "none": (None, Outcome.APPROVAL_REQUIRED, []),
+}
+"""What a person answers, how the call ends then, and what is paid."""
+
+
+class Bank:
+    """A registry whose tool `pay` needs an approval, by its own metadata or by a policy, until that is lifted."""
+
+    def __init__(self, how: str = "tool") -> None:
+        self.registry, self.paid, self.is_lifted = ToolRegistry(journal="memory"), list[int](), False
+
+        @self.registry.tool("pay", owned_by="ann", requires_approval=how == "tool")
+        def pay(amount: int) -> str:
+            """Pay."""
+            self.paid.append(amount)
+            return "paid"
+
+        if how == "policy":
+            self.registry.add_policy(lambda *_: None if self.is_lifted else Ask("money moves"))
+
+    def pay(self, mode: Any, *calls: tuple[str | None, int]) -> list[Outcome]:
+        """Make calls with these ids and amounts in the run, and return how they end."""
+        with self.registry.run("r", mode):
+            return self.call(*calls)
+
+    def call(self, *calls: tuple[str | None, int]) -> list[Outcome]:
+        """Make calls where a run is open."""
+        made = [ToolCall(call_id, "pay", {"amount": amount}, "ann") for call_id, amount in calls]
+        return [self.registry.execute(call).outcome for call in made]
+
+    def answer(self, answer: Any) -> int:
+        """Answer each call that waits, and return how many there were."""
+        waiting = self.registry.approvals.pending()
+        for request in waiting if answer is not None else ():
+            self.registry.approvals.answer(request.id, answer)
+        return len(waiting)
+
+    def lift(self, how: str) -> None:
+        """Let calls run without an approval."""
+        self.is_lifted = True
+        if how == "tool":
+            self.registry.configure("pay", requires_approval=False)
+
+
+@pytest.mark.parametrize("how", ["tool", "policy"])
+@pytest.mark.parametrize("name", ANSWERS)
+class TestLifted:
+    """Broken promise: an answer that was recorded counts. Once no approval was needed any more, it was passed over."""
+
+    @pytest.mark.parametrize("mode", MODES)
+    @pytest.mark.parametrize("call_id", ["c1", None])
+    def test_in_a_run(self, how: str, name: str, mode: Any, call_id: str | None) -> None:
+        """The call that waited ends as the person said, once, and without an answer it waits on."""
+        bank, (answer, outcome, paid) = Bank(how), ANSWERS[name]
+        assert [Outcome.APPROVAL_REQUIRED] == bank.pay(mode, (call_id, 1_000))
+        bank.answer(answer)
+        bank.lift(how)
+
+        assert [outcome] == bank.pay(mode, (call_id, 1_000)) == bank.pay(mode, (call_id, 1_000))
+        assert paid == bank.paid
+        assert [outcome, Outcome.OK] == bank.pay(mode, (call_id, 1_000), ("new", 5))
+
+    def test_in_a_loop(self, how: str, name: str) -> None:
+        """So does the call of a loop that is resumed."""
+        bank, (answer, outcome, paid) = Bank(how), ANSWERS[name]
+        loop = ToolLoop(bank.registry.agent("ann"), fake_model(("pay", {"amount": 1_000}), "Done."))
+        loop.run("Go.", "r")
+        bank.answer(answer)
+        bank.lift(how)
+
+        assert [outcome] == [result.outcome for result in loop.resume("r").results]
+        assert paid == bank.paid
+
+    def test_asks_no_handler(self, how: str, name: str) -> None:
+        """A handler that was set meanwhile decides about calls that need an approval now."""
+        bank, (answer, outcome, paid) = Bank(how), ANSWERS[name]
+        bank.pay("content", ("c1", 1_000))
+        bank.answer(answer)
+        bank.lift(how)
+        bank.registry.approvals.handler = lambda _: Deny("the handler says no")
+
+        assert [outcome] == bank.pay("content", ("c1", 1_000))
+        assert paid == bank.paid
+
+
+class TestEqualCalls:
+    @pytest.mark.parametrize("mode", MODES)
+    def test_of_two_ids_wait_each(self, mode: Any) -> None:
+        """Broken promise: the answer to one counts for it. Two calls with ids shared a request; one was never asked."""
+        bank, calls = Bank(), (("c1", 2), ("c2", 2), ("c3", 1))
+        assert [Outcome.APPROVAL_REQUIRED] * 3 == bank.pay(mode, *calls)
+        assert 3 == bank.answer(Allow(by="eve"))
+        for _ in range(2):
+            assert [Outcome.OK] * 3 == bank.pay(mode, *calls)
+        assert [2, 2, 1] == bank.paid
+
+    @pytest.mark.parametrize("mode", MODES)
+    def test_of_two_ids_are_answered_while_the_run_is_open(self, mode: Any) -> None:
+        """Each has its own answer, whichever is made again first."""
+        bank, calls = Bank(), (("c1", 2), ("c2", 2))
+        with bank.registry.run("r", mode):
+            assert [Outcome.APPROVAL_REQUIRED] * 2 == bank.call(*calls)
+            first, second = bank.registry.approvals.pending()
+            assert ("c1", "c2") == (first.tool_call_id, second.tool_call_id)
+            bank.registry.approvals.answer(second.id, Allow(by="eve"))
+            assert [Outcome.OK, Outcome.APPROVAL_REQUIRED] == bank.call(*reversed(calls))
+        assert [Outcome.APPROVAL_REQUIRED, Outcome.OK] == bank.pay(mode, *calls)
+        assert [2] == bank.paid
+
+    @pytest.mark.parametrize("mode", MODES)
+    def test_without_an_id_are_one_that_is_made_again(self, mode: Any) -> None:
+        """A program that tries until it may asks one person once."""
+        bank = Bank()
+        with bank.registry.run("r", mode):
+            assert [Outcome.APPROVAL_REQUIRED] * 3 == bank.call(*[(None, 2)] * 3)
+            assert 1 == bank.answer(Allow(by="eve"))
+            assert [Outcome.OK] == bank.call((None, 2))
+        assert [2] == bank.paid
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_a_call_that_is_asked_about_to_run_again(mode: Any, idempotent: bool) -> None:
+    """Broken promise: one effect. By position it was asked about twice, and each answer let it run once."""
+    registry, keys = ToolRegistry(journal="memory"), list[str]()
+
+    @registry.tool("send", owned_by="ann", requires_approval=True, idempotent=idempotent)
+    def send(context: ToolContext) -> int:
+        """Send."""
+        keys.append(context.idempotency_key)
+        if len(keys) == 1:
+            raise KeyboardInterrupt
+        return len(keys)
+
+    def call() -> Outcome:
+        return registry.execute(ToolCall(None, "send", {}, "ann")).outcome
+
+    def approve() -> int:
+        waiting = registry.approvals.pending()
+        for request in waiting:
+            registry.approvals.answer(request.id, Allow(by="eve"))
+        return len(waiting)
+
+    with registry.run("r", mode):
+        assert Outcome.APPROVAL_REQUIRED is call()
+        approve()
+        with pytest.raises(KeyboardInterrupt):
+            call()
+    with registry.run("r", mode) as run:
+        for doubtful in () if idempotent else run.in_doubt:
+            run.resolve(doubtful, rerun=True)
+        assert (Outcome.APPROVAL_REQUIRED, 1, Outcome.OK) == (call(), approve(), call())
+    for _ in range(2):
+        with registry.run("r", mode):
+            assert Outcome.OK is call()
+    assert (2, 1, 0) == (len(keys), len(set(keys)), approve())
