@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal
 
 from praval_tools.errors import ReplayMismatchError
@@ -149,7 +150,7 @@ class Recording:
         with self._lock:
             entry.is_matched = False
             if entry.is_asked or self._match_mode != "position":
-                self._index_by_content(entry, first=entry.is_asked)
+                self._index_again(entry, first=entry.is_asked)
 
     def undo_match(self, entry: ReplayEntry, query: ReplayQuery, held: list[ReplayEntry]) -> None:
         """
@@ -163,7 +164,14 @@ class Recording:
             entry.is_matched = False
             if query.call_id is not None and self._by_requested_id.get(query.call_id) is entry:
                 del self._by_requested_id[query.call_id]
-            self._index_by_content(entry, first=True)
+            self._index_again(entry, first=True)
+
+    def _index_again(self, entry: ReplayEntry, *, first: bool) -> None:
+        """Index *entry*, which may stand where a call found it."""
+        for key in self._list_content_keys(entry):
+            with suppress(KeyError, ValueError):
+                self._by_content[key].remove(entry)
+        self._index_by_content(entry, first=first)
 
     def _index_by_content(self, entry: ReplayEntry, *, first: bool) -> None:
         for key in self._list_content_keys(entry):

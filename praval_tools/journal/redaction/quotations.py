@@ -11,7 +11,7 @@ import msgspec
 
 from praval_tools.names import shorten_repr
 from praval_tools.schema.json_pointer import split_json_path
-from praval_tools.tools.value_codec import PythonValue
+from praval_tools.tools.value_codec import PythonValue, pack_value
 
 QuotingT = TypeVar("QuotingT", bound=msgspec.Struct)
 
@@ -46,7 +46,7 @@ def hide_quoted_values(
 
     Args:
         quoting: The problem or repair.
-        redact: Returns arguments with markers for their secrets; itself what has none.
+        redact: Returns arguments with markers for their secrets.
         make_marker: Returns the marker of a secret key.
         named_items: The items of an array that the schema tells apart, at most.
     """
@@ -97,7 +97,7 @@ def _find_shown_place(
             place.path += f".{make_marker(step)}" if isinstance(step, str) else ""
             place.hidden_keys += [key for _, key in parts[number:] if isinstance(key, str)]
             break
-    place.is_hidden = clean is not given
+    place.is_hidden = pack_value(clean) != pack_value(given)
     return place
 
 
