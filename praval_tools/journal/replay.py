@@ -193,17 +193,16 @@ class Recording:
             return known  # matched under this id before, whatever its own is
         if self._match_mode == "position":
             stopped, left = self._find_by_content(query), self._find_by_position(query)
-            if stopped:
-                return stopped[0]
+            if stopped is not None:
+                return stopped
             return left[0] if left else None  # of a mismatch, the position is that of the next call, too
         known = None if query.call_id is None else self.entries.get(query.call_id)
         if known is not None and not (known.matches(query) and self.is_taken(known)):
             return known
         if known is None and query.call_id is not None and self._match_mode == "id":
             return None
-        waiting = self._find_by_content(query)
-        if waiting:
-            entry = waiting[0]
+        entry = self._find_by_content(query)
+        if entry is not None:
             entry.is_replaced = entry.is_replaced or known is not None  # its own id names another equal call now
             return entry
         return None if known is None or known.is_matched else known
@@ -212,8 +211,8 @@ class Recording:
         """Return the recorded calls at the place of *query* that were not matched, the next one first."""
         return self._by_position.get(self.find_outer_call(query.parent_id))
 
-    def _find_by_content(self, query: ReplayQuery) -> deque[ReplayEntry] | None:
-        """Return the recorded calls of the content of *query*, the first of which was not matched, if there is one."""
+    def _find_by_content(self, query: ReplayQuery) -> ReplayEntry | None:
+        """Return the first recorded call of the content of *query* that was not matched."""
         outer_call = self.find_outer_call(query.parent_id)
         for digest in (query.digest, query.given_digest):
             for principal in query.matching_principals if digest else ():
@@ -221,8 +220,9 @@ class Recording:
                 waiting = self._by_content.get(key)
                 while waiting and waiting[0].is_matched:
                     waiting.popleft()
-                if waiting and not self._is_another_call(waiting[0], query):
-                    return waiting
+                for entry in waiting or ():
+                    if not entry.is_matched and not self._is_another_call(entry, query):
+                        return entry
         return None
 
     def _is_another_call(self, entry: ReplayEntry, query: ReplayQuery) -> bool:

@@ -126,6 +126,22 @@ class TestEqualCalls:
         assert [Outcome.APPROVAL_REQUIRED, Outcome.OK] == bank.pay(mode, *calls)
         assert [2] == bank.paid
 
+    @pytest.mark.parametrize("mode", ["content", "position"])
+    def test_of_new_ids_find_what_has_ended(self, mode: Any) -> None:
+        """One that still waits when the run is resumed does not stand before an equal one that ran."""
+        bank = Bank()
+        with bank.registry.run("r", mode):
+            bank.call(("c1", 2), ("c2", 2))
+            _, second = bank.registry.approvals.pending()
+            bank.registry.approvals.answer(second.id, Allow(by="eve"))
+            bank.call(("c2", 2))
+        for ids in (("d1", "d2"), ("e1", "e2"), (None, None)):
+            outcomes = bank.pay(mode, *((call_id, 2) for call_id in ids))
+            assert [Outcome.APPROVAL_REQUIRED, Outcome.OK if ids[0] else Outcome.APPROVAL_REQUIRED] == outcomes
+        assert 1 == bank.answer(Allow(by="eve"))
+        assert [Outcome.OK, Outcome.OK] == bank.pay(mode, ("f1", 2), ("f2", 2))
+        assert [2, 2] == bank.paid
+
     @pytest.mark.parametrize("mode", MODES)
     def test_without_an_id_are_one_that_is_made_again(self, mode: Any) -> None:
         """A program that tries until it may asks one person once."""
