@@ -6,7 +6,6 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
-from html import escape
 from typing import Final
 from urllib.parse import quote
 
@@ -25,6 +24,9 @@ _MAP_KEYWORDS: Final = frozenset(("properties", "patternProperties", "$defs", "d
 _REMOVED: Final = "[secret]"
 _ESCAPES: Final = "\\%&"
 _ESCAPE: Final = re.compile(r"[\\%&+]")
+_SHORT_ESCAPES: Final = {"\n": r"\n", "\t": r"\t", "\r": r"\r"}
+_ENTITIES: Final = {'"': "quot", "'": "apos", "&": "amp", "<": "lt", ">": "gt"}
+_MAX_BYTE: Final = 0xFF
 _MAX_DIGITS: Final = 300
 """Longer numbers do not fit into a float, as which many parties read all numbers."""
 
@@ -127,15 +129,19 @@ def _match_written(char: str) -> str:
     No two of its branches match the same text: what they match alike would be tried twice, for each character.
     """
     if char.startswith("\\"):
-        count, coded = len(char), r"(?i:%5c)|\\{1,3}(?i:u005c|x5c)|&#(?i:x5c|92);"
+        count, coded = len(char), r"(?i:%5c)|\\{1,3}(?i:u005c|x5c)|&#(?i:x0{0,4}5c|0{0,4}92);"
         return rf"(?:\\{{{count},{4 * count}}}|(?:{coded}){{{count}}})"
-    code, number = f"{ord(char):x}", ord(char)
+    number, octets = ord(char), quote(char, safe="", errors="replace")
+    encoded = octets if octets.startswith("%") else f"%{number:02x}"
+    units = re.findall("....", char.encode("utf-16-be", "surrogatepass").hex())
+    in_python = f"\\x{number:02x}" if number <= _MAX_BYTE else f"\\U{number:08x}"
+    in_json, in_bytes = "".join(f"\\u{unit}" for unit in units), encoded.replace("%", "\\x")
+    forms = (in_json, in_python, in_bytes, _SHORT_ESCAPES.get(char, ""))
+    different = dict.fromkeys(form.lower() for form in forms if form)
+    escaped = "|".join(re.escape(form).replace(r"\\", r"\\{1,3}") for form in different)
+    named = f"|{_ENTITIES[char]}" if char in _ENTITIES else ""
     plain = "[ +]" if char == " " else re.escape(char)
-    octets = quote(char, safe="", errors="replace")
-    encoded = octets if octets.startswith("%") else f"%{code:0>2}"
-    named = escape(char)
-    entity = "" if named == char or named.startswith("&#") else f"|{named}"
     return (
-        rf"(?:\\{{0,3}}{plain}|(?i:{encoded})|\\{{1,3}}(?i:u{code:0>4}|x{code:0>2})"
-        rf"|&#(?i:x0?{code}|0?{number});{entity})"
+        rf"(?:\\{{0,3}}(?:{plain}|&(?:#(?i:x0{{0,4}}{number:x}|0{{0,4}}{number}){named});)"
+        rf"|(?i:{encoded}|{escaped}))"
     )

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote, quote_plus, unquote
 
 import pytest
 
@@ -151,6 +151,23 @@ def test_other_texts_stay() -> None:
 
     assert text == remove_secrets(text, ["a\\\\\\b-secret"])
     assert "\\" * 200_000 == remove_secrets("\\" * 200_000, ["\\\\\\\\-secret"])
+
+
+@pytest.mark.parametrize(
+    "secret", ["sesame 😀", "näßé-open", "line\none\ttwo", 'it\'s "all" <open> & shut', "back\\slash"]
+)
+def test_is_found_in_every_usual_spelling(secret: str) -> None:
+    """Broken promise: a secret with an emoji or the end of a line was shown where JSON, or a `repr`, wrote it."""
+    written = [
+        json.dumps(secret), json.dumps(json.dumps(secret)), repr(secret), ascii(secret), repr(secret.encode()),
+        json.dumps(secret).replace("/", "\\/"), "".join(f"&#{ord(char):03};" for char in secret),
+        "".join(f"&#x{ord(char):04X};" for char in secret), html.escape(secret).replace("&#x27;", "&apos;"),
+        json.dumps(html.escape(secret)), html.escape(json.dumps(secret)[1:-1]), quote(secret, safe=""),
+        quote_plus(secret), "".join(f"%{octet:02x}" for octet in secret.encode()),
+    ]  # fmt: skip
+
+    for text in written:
+        assert "[secret]" == str(remove_secrets(text, [secret])).strip("b'\"\\"), text
 
 
 @pytest.mark.parametrize("begun", ["&", "%", "\\", "\\\\\\"])
