@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -36,7 +36,7 @@ class Recording:
 
     def __init__(self, run_id: str, match: MatchMode, records: Iterable[Record]) -> None:
         self.run_id, self._match_mode = run_id, match
-        self._lock = ForkSafeLock()
+        self._lock, self.has_waiting_calls = ForkSafeLock(), False
         self.entries: dict[str, ReplayEntry] = {}
         for record in records:
             self._apply_record(record)
@@ -92,19 +92,26 @@ class Recording:
             self._apply_record(record)
 
     def find_or_create_entry(
-        self, query: ReplayQuery, new_id: Callable[[], str], *, held: list[ReplayEntry]
-    ) -> ReplayEntry:
+        self, query: ReplayQuery, new_id: Callable[[], str], *, held: list[ReplayEntry],
+        answered: Container[str] = (),
+    ) -> ReplayEntry:  # fmt: skip
         """
         Return the recorded call that *query* repeats; a new one where there is none.
 
         If it was free and has not ended, the caller has claimed it, and it is appended to *held* (before this returns,
         so that an interrupt cannot lose it); one that has ended needs no claim; for others the caller waits by `claim`.
 
+        Args:
+            query: The call.
+            new_id: Makes ids.
+            held: What the caller has claimed.
+            answered: The ids of calls that waited and whose approval has an answer now, where `has_waiting_calls`.
+
         Raises:
             ReplayMismatchError: The id, or the position, belongs to another call.
         """
         with self._lock:
-            entry = self._find_match(query)
+            entry = self._find_match(query, answered)
             if entry is None:
                 name = query.call_id
                 if name is None or name in self.entries:  # the call of another position has it
@@ -150,7 +157,7 @@ class Recording:
         with self._lock:
             entry.is_matched = False
             if entry.is_asked or self._match_mode != "position":
-                self._index_again(entry, first=entry.is_asked)
+                self._index_again(entry, first=entry.is_asked and self._match_mode != "position")
 
     def undo_match(self, entry: ReplayEntry, query: ReplayQuery, held: list[ReplayEntry]) -> None:
         """
@@ -168,6 +175,7 @@ class Recording:
 
     def _index_again(self, entry: ReplayEntry, *, first: bool) -> None:
         """Index *entry*, which may stand where a call found it."""
+        self.has_waiting_calls = self.has_waiting_calls or entry.is_asked
         for key in self._list_content_keys(entry):
             with suppress(KeyError, ValueError):
                 self._by_content[key].remove(entry)
@@ -188,11 +196,11 @@ class Recording:
         outer_call = self.find_outer_call(entry.parent_id)
         return [(entry.agent, entry.chain, entry.principal, entry.tool, outer_call, digest) for digest in digests]
 
-    def _find_match(self, query: ReplayQuery) -> ReplayEntry | None:
+    def _find_match(self, query: ReplayQuery, answered: Container[str]) -> ReplayEntry | None:
         if query.call_id is not None and (known := self._by_requested_id.get(query.call_id)) is not None:
             return known  # matched under this id before, whatever its own is
         if self._match_mode == "position":
-            stopped, left = self._find_by_content(query), self._find_by_position(query)
+            stopped, left = self._find_by_content(query, answered), self._find_by_position(query)
             if stopped is not None:
                 return stopped
             return left[0] if left else None  # of a mismatch, the position is that of the next call, too
@@ -201,7 +209,7 @@ class Recording:
             return known
         if known is None and query.call_id is not None and self._match_mode == "id":
             return None
-        entry = self._find_by_content(query)
+        entry = self._find_by_content(query, answered)
         if entry is not None:
             entry.is_replaced = entry.is_replaced or known is not None  # its own id names another equal call now
             return entry
@@ -211,7 +219,7 @@ class Recording:
         """Return the recorded calls at the place of *query* that were not matched, the next one first."""
         return self._by_position.get(self.find_outer_call(query.parent_id))
 
-    def _find_by_content(self, query: ReplayQuery) -> ReplayEntry | None:
+    def _find_by_content(self, query: ReplayQuery, answered: Container[str]) -> ReplayEntry | None:
         """Return the first recorded call of the content of *query* that was not matched."""
         outer_call = self.find_outer_call(query.parent_id)
         for digest in (query.digest, query.given_digest):
@@ -221,13 +229,22 @@ class Recording:
                 while waiting and waiting[0].is_matched:
                     waiting.popleft()
                 for entry in waiting or ():
-                    if not entry.is_matched and not self._is_another_call(entry, query):
+                    if not entry.is_matched and not self._is_another_call(entry, query, answered):
                         return entry
         return None
 
-    def _is_another_call(self, entry: ReplayEntry, query: ReplayQuery) -> bool:
-        """Tell whether *entry* waits for an approval under an id, and *query* has another one."""
-        return entry.is_asked and query.call_id is not None and entry in self._by_requested_id.values()
+    def _is_another_call(self, entry: ReplayEntry, query: ReplayQuery, answered: Container[str]) -> bool:
+        """
+        Tell whether *query*, which is equal to *entry*, is not that call made again.
+
+        A call that waits for an approval under an id is made again under that; by position one without an id is made
+        again once it has an answer: before, it is the next call of the program.
+        """
+        if not entry.is_asked:
+            return False
+        if query.call_id is not None:
+            return entry in self._by_requested_id.values()
+        return self._match_mode == "position" and entry.call_id not in answered
 
     def claim(self, entry: ReplayEntry, held: list[ReplayEntry]) -> Future[None] | None:
         """

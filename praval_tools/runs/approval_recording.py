@@ -113,6 +113,17 @@ class ApprovalRecorder:
             entries.append(ApprovalEntry(entry.request if own is None else own.request, answer))
         return entries
 
+    def list_answered(self, run_id: str) -> set[str]:
+        """Return the ids of the calls of a run that waited and have an answer that was not used."""
+        try:
+            entries = self._stored.list_entries()
+        except JournalError as error:
+            if not self._event_writer.lenient:
+                raise
+            _warn_of_journal(f"{error} Approvals of other processes are not seen.")
+            return set()
+        return {one.request.tool_call_id for one in entries if one.request.run_id == run_id and one.answer is not None}
+
     def _forget_ended(self) -> None:
         """Forget the secrets of requests that are over."""
         now = self._runtime.clock.now()
