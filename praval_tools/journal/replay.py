@@ -36,7 +36,7 @@ class Recording:
 
     def __init__(self, run_id: str, match: MatchMode, records: Iterable[Record]) -> None:
         self.run_id, self._match_mode = run_id, match
-        self._lock, self.has_waiting_calls = ForkSafeLock(), False
+        self._lock, self._has_waiting_calls = ForkSafeLock(), False
         self.entries: dict[str, ReplayEntry] = {}
         for record in records:
             self._apply_record(record)
@@ -105,7 +105,7 @@ class Recording:
             query: The call.
             new_id: Makes ids.
             held: What the caller has claimed.
-            answered: The ids of calls that waited and whose approval has an answer now, where `has_waiting_calls`.
+            answered: The ids of calls that waited and whose approval has an answer now, where it `needs_answered`.
 
         Raises:
             ReplayMismatchError: The id, or the position, belongs to another call.
@@ -127,10 +127,14 @@ class Recording:
                 entry.is_claimed = True
             entry.was_requested = entry.is_matched = True
             if query.call_id is not None:
-                self._by_requested_id[query.call_id] = entry
+                self._by_requested_id[query.call_id], entry.has_requested_id = entry, True
             if (left := self._find_by_position(query)) and left[0] is entry:
                 left.popleft()
             return entry
+
+    def needs_answered(self, query: ReplayQuery) -> bool:
+        """Tell whether it depends on answers to approvals which recorded call *query* repeats."""
+        return self._has_waiting_calls and self._match_mode == "position" and query.call_id is None
 
     def is_taken(self, entry: ReplayEntry) -> bool:
         """
@@ -171,11 +175,12 @@ class Recording:
             entry.is_matched = False
             if query.call_id is not None and self._by_requested_id.get(query.call_id) is entry:
                 del self._by_requested_id[query.call_id]
+                entry.has_requested_id = False
             self._index_again(entry, first=True)
 
     def _index_again(self, entry: ReplayEntry, *, first: bool) -> None:
         """Index *entry*, which may stand where a call found it."""
-        self.has_waiting_calls = self.has_waiting_calls or entry.is_asked
+        self._has_waiting_calls = self._has_waiting_calls or entry.is_asked
         for key in self._list_content_keys(entry):
             with suppress(KeyError, ValueError):
                 self._by_content[key].remove(entry)
@@ -243,7 +248,7 @@ class Recording:
         if not entry.is_asked:
             return False
         if query.call_id is not None:
-            return entry in self._by_requested_id.values()
+            return entry.has_requested_id
         return self._match_mode == "position" and entry.call_id not in answered
 
     def claim(self, entry: ReplayEntry, held: list[ReplayEntry]) -> Future[None] | None:

@@ -136,6 +136,8 @@ class ReplayEntry(msgspec.Struct, eq=False):
     was_entered: bool = False
     """Whether its tool was entered, or may have been, since the run was opened here."""
     was_requested: bool = False
+    has_requested_id: bool = False
+    """Whether a call with an id requested it since the run was opened here."""
     is_matched: bool = False
     is_replaced: bool = False
     """Whether an equal call stands for it: its own id finds that one first."""

@@ -93,7 +93,7 @@ class Recorder:
         entry: ReplayEntry | None = None
         held: list[ReplayEntry] = []
         try:
-            answered = self.approvals.list_answered(run.run_id) if run.recording.has_waiting_calls else ()
+            answered = self.approvals.list_answered(run.run_id) if run.recording.needs_answered(query) else ()
             entry = run.recording.find_or_create_entry(query, self.runtime.clock.new_id, held=held, answered=answered)
             if not held and entry.status != "done":
                 yield from self._matcher.claim_entry(run, entry, held=held)
