@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import click
 
-from praval_tools import Ask, Deny, Outcome, ToolRegistry, ToolResult
+from praval_tools import Ask, Deny, Outcome, ToolRegistry, ToolResult, current_call
 from praval_tools.cli.common import (
     DEFAULT_JOURNAL,
     JsonObject,
@@ -106,7 +106,8 @@ def require_approval_of(registry: ToolRegistry, request: ApprovalRequest) -> Ite
         return UNANSWERED if handler is None else handler(asked)
 
     def ask_again(agent: str | None, tool: AnyTool, arguments: object) -> Ask | None:
-        return Ask(request.reason) if (agent, tool.name) == (request.agent, request.tool) else None
+        is_its_call = (agent, tool.name) == (request.agent, request.tool) and current_call() is None  # none inside it
+        return Ask(request.reason) if is_its_call else None
 
     registry.approvals.handler, remove_policy = answer_request, registry.add_policy(ask_again)
     try:

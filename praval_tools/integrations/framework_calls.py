@@ -154,7 +154,7 @@ def _read_arguments(runtime: Runtime, principal: Principal, tool: AnyTool, argum
     return None if isinstance(shown, Decision) else _ReadArguments(tool, bound, shown)
 
 
-def _read_call(toolset: Toolset, call: ToolCall) -> _ReadArguments | None:
+def read_call(toolset: Toolset, call: ToolCall) -> _ReadArguments | None:
     """Return how the arguments of a call are read; None where there is no such tool, or as `_read_arguments` does."""
     runtime = get_executor(toolset).runtime
     tool = _find_tool(runtime.access_store.get_fresh_state(), call.name)
@@ -237,7 +237,7 @@ def identify_call(toolset: Toolset, call: ToolCall, was_shown: WasShown) -> Tool
     runtime, principal = get_executor(toolset).runtime, toolset.principal
     if find_current_run(runtime.recorder) is not None:
         return call
-    read = _read_call(toolset, call)
+    read = read_call(toolset, call)
     made = replace(call, agent=principal.agent, on_behalf_of=principal.chain)
     entries = [] if read is None else list_entries_of_tool(runtime.approvals, read.tool.name, principal)
     for request in (entry.request for entry in entries):
@@ -261,7 +261,7 @@ def find_entry_of_call(toolset: Toolset, call: ToolCall) -> ApprovalEntry | None
     """
     runtime, principal = get_executor(toolset).runtime, toolset.principal
     entries = list_unused_entries(runtime.approvals)
-    read = _read_call(toolset, call) if entries else None
+    read = read_call(toolset, call) if entries else None
     if read is None:
         return None
     run = find_current_run(runtime.recorder)
@@ -294,7 +294,7 @@ def change_arguments(
 
 def _refuse_changed_edit(toolset: Toolset, call: ToolCall) -> ToolResult | None:
     """Return the recorded refusal of a call whose arguments a person wrote, and a class would change; else None."""
-    read = _read_call(toolset, call)
+    read = read_call(toolset, call)
     if read is None:
         return None
     executor, principal, tool = get_executor(toolset), toolset.principal, read.tool
@@ -304,8 +304,15 @@ def _refuse_changed_edit(toolset: Toolset, call: ToolCall) -> ToolResult | None:
         problem = find_edit_problem(tool.implementation, read.shown, read.bound, bind)
     if problem is None:
         return None
-    decision = Decision(False, "forbidden", "policy", principal.agent, tool.name, problem, "Make the call again.")
-    return executor.run_pipeline(call, principal, build_refused_result(runtime, call, principal, decision, read.bound))
+    return refuse_call(toolset, call, problem, read.bound)
+
+
+def refuse_call(toolset: Toolset, call: ToolCall, reason: str, bound: BoundArguments | None = None) -> ToolResult:
+    """Refuse a call for what a person said of it; return the recorded refusal."""
+    executor, principal = get_executor(toolset), toolset.principal
+    decision = Decision(False, "forbidden", "policy", principal.agent, call.name, reason, "Make the call again.")
+    refused = build_refused_result(executor.runtime, call, principal, decision, bound)
+    return executor.run_pipeline(call, principal, refused)
 
 
 def list_waiting(registry: ToolRegistry) -> set[str]:

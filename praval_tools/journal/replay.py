@@ -160,8 +160,9 @@ class Recording:
         """
         with self._lock:
             entry.is_matched = False
+            self._remove_from_index(entry)
             if entry.is_asked or self._match_mode != "position":
-                self._index_again(entry, first=entry.is_asked and self._match_mode != "position")
+                self._index_by_content(entry, first=entry.is_asked and self._match_mode != "position")
 
     def undo_match(self, entry: ReplayEntry, query: ReplayQuery, held: list[ReplayEntry]) -> None:
         """
@@ -176,17 +177,16 @@ class Recording:
             if query.call_id is not None and self._by_requested_id.get(query.call_id) is entry:
                 del self._by_requested_id[query.call_id]
                 entry.has_requested_id = False
-            self._index_again(entry, first=True)
+            self._remove_from_index(entry)
+            self._index_by_content(entry, first=True)
 
-    def _index_again(self, entry: ReplayEntry, *, first: bool) -> None:
-        """Index *entry*, which may stand where a call found it."""
-        self._has_waiting_calls = self._has_waiting_calls or entry.is_asked
+    def _remove_from_index(self, entry: ReplayEntry) -> None:
         for key in self._list_content_keys(entry):
-            with suppress(KeyError, ValueError):
+            with suppress(KeyError, ValueError):  # it was found by its position, or passed since
                 self._by_content[key].remove(entry)
-        self._index_by_content(entry, first=first)
 
     def _index_by_content(self, entry: ReplayEntry, *, first: bool) -> None:
+        self._has_waiting_calls = self._has_waiting_calls or entry.is_asked
         for key in self._list_content_keys(entry):
             waiting = self._by_content.get(key)
             if waiting is None:

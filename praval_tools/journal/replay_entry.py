@@ -142,7 +142,7 @@ class ReplayEntry(msgspec.Struct, eq=False):
     is_replaced: bool = False
     """Whether an equal call stands for it: its own id finds that one first."""
     _was_asked_again: bool = False
-    """Whether a call that may have been entered waits for an approval before it runs again."""
+    """Whether a person was asked if a call that may have been entered runs again, and it has not begun since."""
     is_claimed: bool = False
     release_future: Future[None] | None = None
     awaited_entries: tuple[ReplayEntry, ...] = ()
@@ -190,6 +190,11 @@ class ReplayEntry(msgspec.Struct, eq=False):
             self.attempts = record.attempt
 
     @property
+    def next_attempt(self) -> int:
+        """The number of the attempt with whose end the call would end."""
+        return max(1, self.attempts + 1)
+
+    @property
     def is_released(self) -> bool:
         """Whether it was stopped before its tool was entered, and has not started again."""
         return self._status == "released"
@@ -212,10 +217,15 @@ class ReplayEntry(msgspec.Struct, eq=False):
         self.start, self.end, self._status, self._was_asked_again = record, None, "doubt", False
 
     def mark_ended(self, record: Record, outcome: Outcome) -> None:
-        """Apply the record of its end, or of a refusal, which says nothing of a call that an earlier process began."""
+        """
+        Apply the record of its end, or of a refusal.
+
+        A refusal says nothing of a call that an earlier process began, unless a person denied that it runs again.
+        """
         self._count_attempt(record)
-        if record.type == _REFUSED and self.status in UNFINISHED_STATUSES:
-            self._was_asked_again = outcome is Outcome.APPROVAL_REQUIRED
+        is_unfinished = record.type == _REFUSED and self.status in UNFINISHED_STATUSES
+        if is_unfinished and outcome is not Outcome.APPROVAL_DENIED:
+            self._was_asked_again = self._was_asked_again or outcome is Outcome.APPROVAL_REQUIRED
         else:
             self._apply_outcome(record, outcome)
 

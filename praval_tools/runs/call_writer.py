@@ -141,7 +141,7 @@ class CallWriter:
             return (yield from self.write_refusal(write_state, result))
         value, members, result = _encode_result(write_state, result)
         entry = write_state.entry
-        next_attempt = max(1, entry.attempts + 1) if entry is not None else 1
+        next_attempt = 1 if entry is None else entry.next_attempt
         attempt = next_attempt if result.outcome in FINAL_OUTCOMES else None
         detail = self._get_error_detail(write_state, result)
         record = call_records.build_end_record(write_state.builder, result, value, detail, attempt, members)
@@ -167,8 +167,10 @@ class CallWriter:
 
     def write_refusal(self, write_state: CallWriteState, result: ToolResult) -> CallSteps[ToolResult]:
         """Record a call that ended before its tool started, and return the result to be used."""
-        is_in_run = write_state.run is not None and not write_state.was_started_before
-        attempt = 1 if is_in_run and result.outcome in FINAL_OUTCOMES else None
+        entry = write_state.entry
+        ends_call = not write_state.was_started_before or result.outcome is Outcome.APPROVAL_DENIED
+        is_final = ends_call and result.outcome in FINAL_OUTCOMES
+        attempt = entry.next_attempt if entry is not None and is_final else None
         item = write_state.build_end_item(call_records.build_refusal_record(write_state.builder, result, attempt))
         if write_state.waiting_request is not None:
             return (yield from self._approvals.write_waiting_end(write_state, result, item, "Nothing was run."))

@@ -17,7 +17,7 @@ BANK = """
 from datetime import timedelta
 from typing import Annotated
 from attrs import field, frozen
-from praval_tools import Agent, Secret, ToolRegistry
+from praval_tools import Agent, Secret, ToolCall, ToolRegistry
 
 registry = ToolRegistry(OPTIONS)
 Agent("clerk", registry=registry)
@@ -37,6 +37,12 @@ class Price:
 def charge(price: Price) -> int:
     "Charge a price."
     return price.cents
+
+@registry.tool("split", owned_by="clerk", requires_approval=True)
+def split(amount: int) -> str:
+    "Pay an amount in two."
+    half = ToolCall(None, "split", {"amount": amount // 2}, "clerk")
+    return str(amount) if amount < 2 else registry.execute(half).for_model()
 
 @registry.tool("sign", owned_by="clerk", requires_approval=True)
 def sign(text: str, pin: Annotated[str, Secret]) -> str:
@@ -121,6 +127,16 @@ class TestApprovedCall:
         codes = [run("call", "clerk", "pay", *again)[0] for _ in range(2)]
         assert {"approve": [0, 2], "deny": [3, 2], "": [3, 3]}[answer] == codes
         assert ("10 to bob\n" if answer == "approve" else "") == read_payments()
+
+    def test_whose_approval_is_lifted_asks_about_none_inside(self, bank: tuple[str, str]) -> None:
+        """Calls that its tool makes need what the registry says now, also those of the same tool."""
+        at = (*bank, "--journal", "work.db")
+        first = json.loads(run("call", "clerk", "split", "amount=3", "--json", *at)[1])
+        assert 0 == run("approvals", "approve", first["approval_id"], *at)[0]
+        source = Path(f"{bank[1].partition(':')[0]}.py")
+        source.write_text(source.read_text().replace("requires_approval=True", "requires_approval=False"))
+
+        assert (0, "1\n") == run("call", "clerk", "split", "--id", first["tool_call_id"], *at)[:2]
 
     def test_of_a_class_that_makes_other_values(self, bank: tuple[str, str]) -> None:
         """Broken promise: the printed command, which makes a call again, made one with other arguments: denied."""

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -166,39 +168,100 @@ class TestEqualCalls:
         assert [2] == bank.paid
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("idempotent", [True, False])
-def test_a_call_that_is_asked_about_to_run_again(mode: Any, idempotent: bool) -> None:
-    """Broken promise: one effect. By position it was asked about twice, and each answer let it run once."""
-    registry, keys = ToolRegistry(journal="memory"), list[str]()
+class Crashing:
+    """A registry whose tool `send` needs an approval, and ends the process when it first runs; it notes its keys."""
 
-    @registry.tool("send", owned_by="ann", requires_approval=True, idempotent=idempotent)
-    def send(context: ToolContext) -> int:
-        """Send."""
-        keys.append(context.idempotency_key)
-        if len(keys) == 1:
-            raise KeyboardInterrupt
-        return len(keys)
+    def __init__(self, mode: Any, *, idempotent: bool) -> None:
+        self.registry, self.keys = ToolRegistry(journal="memory"), list[str]()
+        self.mode, self.idempotent = mode, idempotent
 
-    def call() -> Outcome:
-        return registry.execute(ToolCall(None, "send", {}, "ann")).outcome
+        @self.registry.tool("send", owned_by="ann", requires_approval=True, idempotent=idempotent)
+        def send(context: ToolContext, amount: int = 1) -> int:
+            """Send."""
+            self.keys.append(context.idempotency_key)
+            if len(self.keys) == 1:
+                raise KeyboardInterrupt
+            return len(self.keys)
 
-    def approve() -> int:
-        waiting = registry.approvals.pending()
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Open the run; the operator lets calls in doubt run again, where they would not by themselves."""
+        with self.registry.run("r", self.mode) as run:
+            for doubtful in () if self.idempotent else run.in_doubt:
+                run.resolve(doubtful, rerun=True)
+            yield
+
+    def call(self, call_id: str | None = None, amount: int = 1) -> Outcome:
+        """Call the tool where the run is open."""
+        return self.registry.execute(ToolCall(call_id, "send", {"amount": amount}, "ann")).outcome
+
+    def call_in_run(self, call_id: str | None = None) -> Outcome:
+        """Open the run for one call."""
+        with self.open():
+            return self.call(call_id)
+
+    def answer(self, answer: Any) -> int:
+        """Answer each call that waits, and return how many there were."""
+        waiting = self.registry.approvals.pending()
         for request in waiting:
-            registry.approvals.answer(request.id, Allow(by="eve"))
+            self.registry.approvals.answer(request.id, answer)
         return len(waiting)
 
-    with registry.run("r", mode):
-        assert Outcome.APPROVAL_REQUIRED is call()
-        approve()
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("idempotent", [True, False])
+class TestToRunAgain:
+    """A call that was approved, and whose process ended inside its tool, needs an approval to run again."""
+
+    def test_has_one_effect_for_each_answer(self, mode: Any, idempotent: bool) -> None:
+        """Broken promise: one effect. By position it was asked about twice, and each answer let it run once."""
+        bank = Crashing(mode, idempotent=idempotent)
+        with bank.open():
+            assert (Outcome.APPROVAL_REQUIRED, 1) == (bank.call(), bank.answer(Allow(by="eve")))
+            with pytest.raises(KeyboardInterrupt):
+                bank.call()
+        with bank.open():
+            assert Outcome.APPROVAL_REQUIRED is bank.call()
+            assert (1, Outcome.OK) == (bank.answer(Allow(by="eve")), bank.call())
+        assert {Outcome.OK} == {bank.call_in_run() for _ in range(2)}
+        assert (2, 1, 0) == (len(bank.keys), len(set(bank.keys)), bank.answer(Allow(by="eve")))
+
+    @pytest.mark.parametrize("call_id", ["c1", None])
+    @pytest.mark.parametrize("between", ["nothing", "lifted", "blocked"])
+    def test_that_is_denied_ends(self, mode: Any, idempotent: bool, call_id: str | None, between: str) -> None:
+        """Broken promise: a no counts. It was forgotten, so that the call ran once its approval was lifted."""
+        bank = Crashing(mode, idempotent=idempotent)
+        bank.call_in_run(call_id)
+        bank.answer(Allow(by="eve"))
         with pytest.raises(KeyboardInterrupt):
-            call()
-    with registry.run("r", mode) as run:
-        for doubtful in () if idempotent else run.in_doubt:
-            run.resolve(doubtful, rerun=True)
-        assert (Outcome.APPROVAL_REQUIRED, 1, Outcome.OK) == (call(), approve(), call())
-    for _ in range(2):
-        with registry.run("r", mode):
-            assert Outcome.OK is call()
-    assert (2, 1, 0) == (len(keys), len(set(keys)), approve())
+            bank.call_in_run(call_id)
+        assert Outcome.APPROVAL_REQUIRED is bank.call_in_run(call_id)
+        if between == "blocked":
+            bank.registry.block("send", "ann")
+            assert Outcome.FORBIDDEN is bank.call_in_run(call_id)
+            bank.registry.unblock("send", "ann")
+        assert 1 == bank.answer(Deny("no", by="eve"))
+        if between == "blocked":
+            bank.registry.configure("send", requires_approval=False)
+        assert Outcome.APPROVAL_DENIED is bank.call_in_run(call_id)
+        if between == "lifted":
+            bank.registry.configure("send", requires_approval=False)
+
+        assert {Outcome.APPROVAL_DENIED} == {bank.call_in_run(call_id) for _ in range(2)}
+        assert (1, 0) == (len(bank.keys), bank.answer(Allow(by="eve")))
+        assert [0] == [run.in_doubt for run in bank.registry.journal.runs()]
+
+    def test_that_is_denied_leaves_others_their_places(self, mode: Any, idempotent: bool) -> None:
+        """Broken promise: the same calls in the same order. An equal one took the place of the call that was denied."""
+        bank, calls = Crashing(mode, idempotent=idempotent), (("c1", 2), ("c2", 2), ("c3", 1))
+        with bank.open():
+            assert [Outcome.APPROVAL_REQUIRED] * 3 == [bank.call(*call) for call in calls]
+        bank.answer(Allow(by="eve"))
+        with bank.open(), pytest.raises(KeyboardInterrupt):
+            bank.call(*calls[0])
+        with bank.open():
+            assert Outcome.APPROVAL_REQUIRED is bank.call(*calls[0])
+            bank.answer(Deny("no", by="eve"))
+            ended = [bank.call(*call) for call in calls]
+        with bank.open():
+            assert [Outcome.APPROVAL_DENIED, Outcome.OK, Outcome.OK] == ended == [bank.call(*call) for call in calls]

@@ -102,6 +102,73 @@ def test_what_the_user_says_counts_where_the_approval_is_lifted(
 
 
 @pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("other", ["operator", "client"])
+def test_a_no_counts_where_another_call_used_the_request_up(era: str, other: str, registry: ToolRegistry) -> None:
+    """Broken promise: a call that its user denied ran, as the request was gone and its approval was lifted."""
+
+    async def say_yes(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+        return YES
+
+    async def main() -> None:
+        served = server(registry, agent="analyst", elicit_approvals=True)
+
+        async def say_no(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+            if other == "operator" and era != "legacy":  # there, what the operator says counts for the call that asks
+                registry.approvals.answer(registry.approvals.pending()[0].id, Allow(by="eve"))
+            async with Client(served, mode=era, elicitation_callback=say_yes) as client:
+                assert "sent 1.0 to bob" == get_text(await client.call_tool("wire", {"to": "bob"}))
+            registry.configure("wire", requires_approval=False)
+            return NO
+
+        async with Client(served, mode=era, elicitation_callback=say_no) as client:
+            result = await client.call_tool("wire", {"to": "bob"})
+            assert result.is_error and "sent" not in get_text(result)
+
+    run(main)
+    assert 1 == len(registry.wired)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("first", ERAS)
+@pytest.mark.parametrize("second", ERAS)
+@pytest.mark.parametrize("said", [(True, False), (False, True), (True, True)], ids=str)
+def test_equal_calls_of_two_clients_are_each_its_own_users(
+    first: str, second: str, said: tuple[bool, bool], registry: ToolRegistry
+) -> None:
+    """Broken promise: an answer is for the call that was shown. A client of another era took the request, too."""
+    texts, asked = dict[str, str](), list[str]()
+
+    async def main() -> None:
+        served = server(registry, agent="analyst", elicit_approvals=True)
+        is_first_asked, is_second_done = asyncio.Event(), asyncio.Event()
+
+        async def ask_first(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+            asked.append("first")
+            is_first_asked.set()
+            await is_second_done.wait()
+            return YES if said[0] else NO
+
+        async def ask_second(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+            asked.append("second")
+            return YES if said[1] else NO
+
+        async def call(name: str, era: str, user: Any) -> None:
+            async with Client(served, mode=era, elicitation_callback=user) as client:
+                texts[name] = get_text(await client.call_tool("wire", {"to": "bob"}))
+
+        async def call_second() -> None:
+            await is_first_asked.wait()
+            await call("second", second, ask_second)
+            is_second_done.set()
+
+        await asyncio.gather(call("first", first, ask_first), call_second())
+
+    run(main)
+    assert ["first", "second"] == asked
+    assert list(said) == ["sent" in texts["first"], "sent" in texts["second"]]
+    assert sum(said) == len(registry.wired)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("era", ERAS)
 class TestOperator:
     def test_approves_the_next_equal_call_once(self, era: str, registry: ToolRegistry) -> None:
         """A call waits, the operator says yes, the same call passes, and the one after it waits again."""

@@ -8,7 +8,7 @@ has answered, the next equal call is the one that was approved, or denied.
 from __future__ import annotations
 
 import json
-from collections.abc import Container
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import mcp_types as types
@@ -16,15 +16,13 @@ from mcp.shared.exceptions import MCPError
 from msgspec.structs import replace
 
 from praval_tools.access.records import Principal
-from praval_tools.errors import ToolArgumentsError, ToolDefinitionError
-from praval_tools.execution.approvals import list_entries_of_tool
-from praval_tools.execution.context import FrameScope, activate_frame, make_frame
-from praval_tools.execution.pipeline import bind_arguments
-from praval_tools.execution.policies import render_for_review
+from praval_tools.execution.approvals import list_entries_of_tool, list_unused_entries
+from praval_tools.integrations.framework_calls import read_call
 from praval_tools.integrations.mcp.serving.reports import RequestContext
 from praval_tools.registry.toolset import Toolset, get_executor
 from praval_tools.tools.call import ToolCall
-from praval_tools.tools.decision import Allow, ApprovalAnswer, ApprovalEntry, ApprovalRequest, Decision, Deny
+from praval_tools.tools.decision import Allow, ApprovalAnswer, ApprovalEntry, ApprovalRequest, Deny
+from praval_tools.tools.plain_managers import plain_manager
 
 _APPROVAL_KEY: Final = "approval"
 _SCHEMA: Final = {
@@ -34,50 +32,82 @@ _SCHEMA: Final = {
 }
 
 
-def find_entry(
-    toolset: Toolset, call: ToolCall, asked: Container[str], preferred_id: str | None
-) -> ApprovalEntry | None:
+class ClientRequests:
     """
-    Return the request for an approval of an equal call, which waits or whose answer was not used yet.
+    The requests for an approval of the calls of one server, each of which is one call's alone while a user is asked.
 
-    Args:
-        toolset: The tools of the agent.
-        call: The call.
-        asked: The requests that the user of another call answers now: these are that call's alone.
-        preferred_id: The request of which the client says that the call brings its answer; others of equal calls wait.
+    A client without a way back gets a request with the answer to its call, and calls again with what its user said.
     """
-    runtime, principal = get_executor(toolset).runtime, toolset.principal
-    state = runtime.access_store.get_fresh_state()
-    record = state.find_tool_record(state.resolve_tool_name(call.name))
-    if record is None:
+
+    def __init__(self) -> None:
+        self._claimed, self._shown = set[str](), set[str]()
+
+    def find_entry(
+        self, toolset: Toolset, call: ToolCall, preferred_id: str | None, *, is_answered: bool
+    ) -> ApprovalEntry | None:
+        """
+        Return the request for an approval of an equal call, which waits or whose answer was not used yet.
+
+        Args:
+            toolset: The tools of the agent.
+            call: The call.
+            preferred_id: The request of which the client says that the call brings its answer.
+            is_answered: The call brings that: no other request will do.
+        """
+        approvals, principal = get_executor(toolset).runtime.approvals, toolset.principal
+        read = read_call(toolset, call) if list_unused_entries(approvals) else None
+        if read is None:
+            return None
+        call = replace(call, agent=principal.agent, on_behalf_of=principal.chain)
+        entries = list_entries_of_tool(approvals, read.tool.name, principal)
+        for entry in sorted(entries, key=lambda entry: entry.request.id != preferred_id):
+            is_preferred = entry.request.id == preferred_id
+            if not is_preferred and (is_answered or not self._is_free(entry)):
+                continue
+            equal_call = replace(call, tool_call_id=entry.request.tool_call_id)
+            if approvals.build_request(equal_call, principal, read.tool, read.shown, "").digest == entry.request.digest:
+                if is_preferred:  # its client has come back
+                    self._shown.discard(entry.request.id)
+                return entry
         return None
-    tool, approvals = record.tool, runtime.approvals
-    entries = list_entries_of_tool(approvals, tool.name, principal)
-    entries = [entry for entry in entries if entry.request.id not in asked]
-    if not entries:
-        return None
-    try:
-        with activate_frame(make_frame(FrameScope(runtime.registry, principal, principal.agent))):
-            bound = bind_arguments(runtime, tool, call.arguments)
-    except (ToolArgumentsError, ToolDefinitionError):  # the call itself says what does not fit
-        return None
-    arguments = render_for_review(tool, bound, principal.agent)
-    if isinstance(arguments, Decision):  # the call is refused for it
-        return None
-    call = replace(call, agent=principal.agent, on_behalf_of=principal.chain)
-    for entry in sorted(entries, key=lambda entry: entry.request.id != preferred_id):
-        equal_call = replace(call, tool_call_id=entry.request.tool_call_id)
-        if approvals.build_request(equal_call, principal, tool, arguments, "").digest == entry.request.digest:
-            return entry
-    return None
+
+    def _is_free(self, entry: ApprovalEntry) -> bool:
+        request_id = entry.request.id
+        return request_id not in self._claimed and (entry.answer is not None or request_id not in self._shown)
+
+    def is_claimed(self, request_id: str | None) -> bool:
+        """Tell whether a call has the request."""
+        return request_id in self._claimed
+
+    @plain_manager
+    def claim(self, request: ApprovalRequest) -> Iterator[None]:
+        """Let no equal call that comes during the block have the request, or the answer to it."""
+        claimed = {request.id} - self._claimed
+        self._claimed |= claimed
+        try:
+            yield
+        finally:
+            self._claimed -= claimed
+
+    def build_input_request(
+        self, request: ApprovalRequest, waiting: Iterable[ApprovalRequest]
+    ) -> types.InputRequiredResult:
+        """
+        Return the answer to a call by which a client without a way back is asked to ask its user, and call again.
+
+        Args:
+            request: What its user is asked; no other client is, unless somebody answers it first.
+            waiting: All requests that wait.
+        """
+        self._shown = (self._shown & {one.id for one in waiting}) | {request.id}
+        elicitation = types.ElicitRequest(
+            params=types.ElicitRequestFormParams(message=_describe_request(request), requested_schema=_SCHEMA)
+        )
+        return types.InputRequiredResult(input_requests={_APPROVAL_KEY: elicitation}, request_state=request.id)
 
 
-def get_elicited_answer(
-    params: types.CallToolRequestParams, entry: ApprovalEntry | None, principal: Principal
-) -> ApprovalAnswer | None:
-    """Return what the client's user answered to the request of *entry*; None where the call brings no answer to it."""
-    if entry is None or entry.answer is not None or params.request_state != entry.request.id:
-        return None
+def get_elicited_answer(params: types.CallToolRequestParams, principal: Principal) -> ApprovalAnswer | None:
+    """Return what the client's user answered to the request that is the call's state; None where it brings none."""
     return _read_answer((params.input_responses or {}).get(_APPROVAL_KEY), principal)
 
 
@@ -91,14 +121,6 @@ def may_elicit(context: RequestContext) -> bool:
     capabilities = context.session.client_capabilities
     elicitation = None if capabilities is None else capabilities.elicitation
     return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
-
-
-def build_input_request(request: ApprovalRequest) -> types.InputRequiredResult:
-    """Return the answer to a call by which a client without a way back is asked to ask its user, and call again."""
-    elicitation = types.ElicitRequest(
-        params=types.ElicitRequestFormParams(message=_describe_request(request), requested_schema=_SCHEMA)
-    )
-    return types.InputRequiredResult(input_requests={_APPROVAL_KEY: elicitation}, request_state=request.id)
 
 
 async def elicit_answer(

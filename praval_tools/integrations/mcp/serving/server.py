@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from functools import partial
 from importlib.metadata import version
@@ -19,11 +19,10 @@ from msgspec.structs import replace
 
 from praval_tools.errors import ToolUsageError
 from praval_tools.formats.format import WireObject
-from praval_tools.integrations.framework_calls import execute_async
+from praval_tools.integrations.framework_calls import execute_async, refuse_call
 from praval_tools.integrations.mcp.serving.approvals import (
-    build_input_request,
+    ClientRequests,
     elicit_answer,
-    find_entry,
     get_elicited_answer,
     may_elicit,
     was_left_open,
@@ -42,9 +41,9 @@ from praval_tools.registry.registry import ToolRegistry
 from praval_tools.registry.toolset import Toolset
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
-from praval_tools.tools.decision import ApprovalAnswer, ApprovalRequest
+from praval_tools.tools.decision import ApprovalAnswer, ApprovalEntry, ApprovalRequest, Deny
 from praval_tools.tools.frames import refuse_others_than_operator
-from praval_tools.tools.plain_managers import plain_async_manager, plain_manager
+from praval_tools.tools.plain_managers import plain_async_manager
 
 _Capabilities: TypeAlias = "dict[str, WireObject] | None"
 
@@ -95,8 +94,7 @@ class ToolServer(Server[ToolListNotifier]):
         self._registry, self._get_toolset, self._elicits_approvals = registry, get_toolset, elicit_approvals
         self._make_guard, self._thread_shares = make_guard, thread_shares
         self._listings = ListingCache()
-        self._asked: set[str] = set()
-        """The requests for an approval that the user of one call answers now."""
+        self._requests = ClientRequests()
         if elicit_approvals:
             refuse_others_than_operator("let the users of clients approve calls")
         super().__init__(
@@ -136,34 +134,53 @@ class ToolServer(Server[ToolListNotifier]):
         toolset = self._get_toolset()
         output = self._listings.find_output(toolset, params.name)
         call = ToolCall(None, params.name, params.arguments or {}).with_id()
-        entry, answer = find_entry(toolset, call, self._asked, params.request_state), None
-        if entry is not None:
-            call = replace(call, tool_call_id=entry.request.tool_call_id)
-            answer = get_elicited_answer(params, entry, toolset.principal) if self._elicits_approvals else None
+        answer = get_elicited_answer(params, toolset.principal) if self._elicits_approvals else None
         async with forward_reports(context):
-            if entry is not None and answer is not None:
-                with self._ask_alone(entry.request):
-                    self._record_answer(entry.request, answer)
-                    result = await self._run_call(toolset, call, is_asked=True)
-            else:
-                is_asked = entry is not None and entry.answer is not None
-                result = await self._run_call(toolset, call, is_asked=is_asked)
+            entry = self._requests.find_entry(toolset, call, params.request_state, is_answered=answer is not None)
+            if entry is not None:
+                call = replace(call, tool_call_id=entry.request.tool_call_id)
+            result = await self._run_answered(toolset, call, entry, answer)
             may_ask = self._elicits_approvals and may_elicit(context) and not was_left_open(params, result.approval_id)
             if may_ask and result.outcome is Outcome.APPROVAL_REQUIRED:
-                if result.approval_id in self._asked:  # by an equal call, since this one began
-                    call = replace(call, tool_call_id=None).with_id()
-                    result = await self._run_call(toolset, call, is_asked=False)
-                request = next((r for r in self._registry.approvals.pending() if r.id == result.approval_id), None)
-                if request is not None and not context.session.can_send_request:
-                    return build_input_request(request)
-                if request is not None:
-                    with self._ask_alone(request):
-                        if answer := await elicit_answer(context, request, toolset.principal):
-                            self._record_answer(request, answer)
-                            result = await self._run_call(toolset, call, is_asked=True)
+                asked = await self._ask_user(context, toolset, call, result)
+                if not isinstance(asked, ToolResult):
+                    return asked
+                result = asked
         if result.outcome is Outcome.UNKNOWN_TOOL:
             raise MCPError(types.INVALID_PARAMS, result.for_model())
         return render_answer(result, output)
+
+    async def _run_answered(
+        self, toolset: Toolset, call: ToolCall, entry: ApprovalEntry | None, answer: ApprovalAnswer | None
+    ) -> ToolResult:
+        """Run a call that is about *entry*, to whose request its client's user may have given an answer."""
+        if entry is None:
+            if isinstance(answer, Deny):  # to a request that another call has used up meanwhile
+                return refuse_call(toolset, call, "The client's user denied it.")
+            return await self._run_call(toolset, call, is_asked=False)
+        with self._requests.claim(entry.request):
+            if answer is not None:
+                self._record_answer(entry.request, answer)
+            return await self._run_call(toolset, call, is_asked=(entry.answer or answer) is not None)
+
+    async def _ask_user(
+        self, context: RequestContext, toolset: Toolset, call: ToolCall, result: ToolResult
+    ) -> ToolResult | types.InputRequiredResult:
+        """Have the client ask its user about a call that needs an approval; return the result, or what asks it."""
+        if self._requests.is_claimed(result.approval_id):  # by an equal call, since this one began
+            call = replace(call, tool_call_id=None).with_id()
+            result = await self._run_call(toolset, call, is_asked=False)
+        waiting = self._registry.approvals.pending()
+        request = next((one for one in waiting if one.id == result.approval_id), None)
+        if request is None:
+            return result
+        if not context.session.can_send_request:
+            return self._requests.build_input_request(request, waiting)
+        with self._requests.claim(request):
+            if answer := await elicit_answer(context, request, toolset.principal):
+                self._record_answer(request, answer)
+                return await self._run_call(toolset, call, is_asked=True)
+        return result
 
     async def _run_call(self, toolset: Toolset, call: ToolCall, *, is_asked: bool) -> ToolResult:
         """
@@ -178,15 +195,6 @@ class ToolServer(Server[ToolListNotifier]):
             if has_waited and not may_call():
                 raise MCPError(types.INVALID_REQUEST, "The token was revoked, or has expired, before the call began.")
             return await _run_call(toolset, call, is_asked)
-
-    @plain_manager
-    def _ask_alone(self, request: ApprovalRequest) -> Iterator[None]:
-        """Let no equal call that comes during the block take the answer to *request* for its own."""
-        self._asked.add(request.id)
-        try:
-            yield
-        finally:
-            self._asked.discard(request.id)
 
     def _record_answer(self, request: ApprovalRequest, answer: ApprovalAnswer) -> None:
         with self._registry.as_operator(), suppress(ToolUsageError):  # the operator was faster: that answer counts
