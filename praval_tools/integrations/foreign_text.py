@@ -22,8 +22,8 @@ _MISLEADING: Final = frozenset(("Cc", "Cf", "Cs", "Co", "Zl", "Zp"))
 _TEXT_KEYWORDS: Final = frozenset(("title", "description", "$comment"))
 _MAP_KEYWORDS: Final = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"))
 _REMOVED: Final = "[secret]"
-_ESCAPES: Final = "\\%&"
-_ESCAPE: Final = re.compile(r"[\\%&+]")
+_ESCAPES: Final = "\\%&+"
+_ESCAPE: Final = re.compile(f"[{re.escape(_ESCAPES)}]")
 _SHORT_ESCAPES: Final = {"\n": r"\n", "\t": r"\t", "\r": r"\r"}
 _ENTITIES: Final = {'"': "quot", "'": "apos", "&": "amp", "<": "lt", ">": "gt"}
 _MAX_BYTE: Final = 0xFF
@@ -118,7 +118,7 @@ def _read_numbers(secrets: tuple[str, ...]) -> frozenset[float]:
 @lru_cache(maxsize=64)
 def _compile_written(secrets: tuple[str, ...]) -> re.Pattern[str]:
     parts = (re.findall(r"\\+|[^\\]", secret) for secret in secrets)  # a run of backslashes is one part: linear work
-    firsts = re.escape("".join({_ESCAPES, "+", *(secret[:1] for secret in secrets)}))
+    firsts = re.escape("".join({_ESCAPES, *(secret[:1] for secret in secrets)}))
     return re.compile(f"(?=[{firsts}])(?:" + "|".join("".join(map(_match_written, chars)) for chars in parts) + ")")
 
 

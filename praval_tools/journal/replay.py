@@ -156,7 +156,8 @@ class Recording:
         """
         Let a call of the same content find *entry* again: it was matched, and has not ended.
 
-        A call that waits for an approval is found by the next such call, a call in doubt after those that ended.
+        A call that waits for an approval is found by the next such call, a call in doubt after those that ended. By
+        position only calls that wait are found so, in their order.
         """
         with self._lock:
             entry.is_matched = False

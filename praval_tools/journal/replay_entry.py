@@ -208,8 +208,8 @@ class ReplayEntry(msgspec.Struct, eq=False):
 
     @property
     def is_asked(self) -> bool:
-        """Whether it waits for an approval, also to run again."""
-        return self._was_asked_again or self.status == "asked"
+        """Whether it waits for an approval; also once a person was asked if it runs again, until it begins or ends."""
+        return self.status == "asked" or (self._was_asked_again and self.status in UNFINISHED_STATUSES)
 
     def mark_started(self, record: Record) -> None:
         """Apply the record of its start; an end before it, such as a wait for an approval, says nothing of it."""

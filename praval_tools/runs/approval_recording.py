@@ -91,10 +91,14 @@ class ApprovalRecorder:
         try:
             return self._stored.find_by_digest(request.digest)
         except JournalError as error:
-            if not self._event_writer.lenient:
-                raise
-            _warn_of_journal(f"{error} Approvals of other processes are not seen.")
+            self._handle_read_error(error)
             return None
+
+    def _handle_read_error(self, error: JournalError) -> None:
+        """Warn of a store that cannot be read; raise *error* where the registry is not lenient."""
+        if not self._event_writer.lenient:
+            raise error
+        _warn_of_journal(f"{error} Approvals of other processes are not seen.")
 
     def _get_answer(self, approval: StoredApproval, request: ApprovalRequest) -> ApprovalAnswer | None:
         return self._own_answers.get(approval.asked.id) or to_answer(approval, request)
@@ -118,9 +122,7 @@ class ApprovalRecorder:
         try:
             entries = self._stored.list_entries()
         except JournalError as error:
-            if not self._event_writer.lenient:
-                raise
-            _warn_of_journal(f"{error} Approvals of other processes are not seen.")
+            self._handle_read_error(error)
             return set()
         return {one.request.tool_call_id for one in entries if one.request.run_id == run_id and one.answer is not None}
 
