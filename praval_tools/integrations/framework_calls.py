@@ -304,15 +304,8 @@ def _refuse_changed_edit(toolset: Toolset, call: ToolCall) -> ToolResult | None:
         problem = find_edit_problem(tool.implementation, read.shown, read.bound, bind)
     if problem is None:
         return None
-    return refuse_call(toolset, call, problem, read.bound)
-
-
-def refuse_call(toolset: Toolset, call: ToolCall, reason: str, bound: BoundArguments | None = None) -> ToolResult:
-    """Refuse a call for what a person said of it; return the recorded refusal."""
-    executor, principal = get_executor(toolset), toolset.principal
-    decision = Decision(False, "forbidden", "policy", principal.agent, call.name, reason, "Make the call again.")
-    refused = build_refused_result(executor.runtime, call, principal, decision, bound)
-    return executor.run_pipeline(call, principal, refused)
+    decision = Decision(False, "forbidden", "policy", principal.agent, tool.name, problem, "Make the call again.")
+    return executor.run_pipeline(call, principal, build_refused_result(runtime, call, principal, decision, read.bound))
 
 
 def list_waiting(registry: ToolRegistry) -> set[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from mcp_rig import ERAS, get_text, run
 
 from praval_tools import Agent, Allow, Ask, Deny, NotOwnerError, ToolRegistry
 from praval_tools.integrations.mcp import http_app, server
+from praval_tools.registry.registry import get_runtime
 
 
 def build_registry(**options: Any) -> ToolRegistry:
@@ -126,6 +128,33 @@ def test_a_no_counts_where_another_call_used_the_request_up(era: str, other: str
 
     run(main)
     assert 1 == len(registry.wired)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("what", ["risk", "expiry"])
+def test_a_no_counts_where_its_request_does_not(
+    era: str, what: str, registry: ToolRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Broken promise: the tool changed while its user was asked, or the request expired: a handler let the call run."""
+
+    async def say_no(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+        if what == "risk":
+            registry.configure("wire", risk_level="low")
+        else:
+            clock = get_runtime(registry).clock
+            later = clock.now() + timedelta(days=30)
+            monkeypatch.setattr(type(clock), "now", lambda _: later)
+        registry.set_approval_handler(lambda _: Allow(by="eve"))
+        return NO
+
+    async def main() -> None:
+        served = server(registry, agent="analyst", elicit_approvals=True)
+        async with Client(served, mode=era, elicitation_callback=say_no) as client:
+            text = get_text(await client.call_tool("wire", {"to": "bob"}))
+            assert "The approval of tool 'wire' was denied: the client's user declined." == text
+
+    run(main)
+    assert [] == registry.wired  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("first", ERAS)

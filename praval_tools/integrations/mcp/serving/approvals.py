@@ -17,10 +17,11 @@ from msgspec.structs import replace
 
 from praval_tools.access.records import Principal
 from praval_tools.execution.approvals import list_entries_of_tool, list_unused_entries
+from praval_tools.integrations.foreign_text import quote_name
 from praval_tools.integrations.framework_calls import read_call
 from praval_tools.integrations.mcp.serving.reports import RequestContext
 from praval_tools.registry.toolset import Toolset, get_executor
-from praval_tools.tools.call import ToolCall
+from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import Allow, ApprovalAnswer, ApprovalEntry, ApprovalRequest, Deny
 from praval_tools.tools.plain_managers import plain_manager
 
@@ -109,6 +110,13 @@ class ClientRequests:
 def get_elicited_answer(params: types.CallToolRequestParams, principal: Principal) -> ApprovalAnswer | None:
     """Return what the client's user answered to the request that is the call's state; None where it brings none."""
     return _read_answer((params.input_responses or {}).get(_APPROVAL_KEY), principal)
+
+
+def build_denied_result(toolset: Toolset, call: ToolCall, answer: Deny) -> ToolResult:
+    """Return the result of a call that the client's user denied."""
+    text = f"The approval of tool {quote_name(call.name)} was denied: {answer.reason}."
+    agent = toolset.principal.agent
+    return ToolResult(call.tool_call_id, call.name, agent, Outcome.APPROVAL_DENIED, None, text, "approval-denied")
 
 
 def was_left_open(params: types.CallToolRequestParams, request_id: str | None) -> bool:

@@ -19,9 +19,10 @@ from msgspec.structs import replace
 
 from praval_tools.errors import ToolUsageError
 from praval_tools.formats.format import WireObject
-from praval_tools.integrations.framework_calls import execute_async, refuse_call
+from praval_tools.integrations.framework_calls import execute_async
 from praval_tools.integrations.mcp.serving.approvals import (
     ClientRequests,
+    build_denied_result,
     elicit_answer,
     get_elicited_answer,
     may_elicit,
@@ -38,7 +39,7 @@ from praval_tools.integrations.mcp.serving.reports import (
 from praval_tools.integrations.mcp.serving.token_shares import ThreadShares
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.registry import ToolRegistry
-from praval_tools.registry.toolset import Toolset
+from praval_tools.registry.toolset import Toolset, refuse_call
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import ApprovalAnswer, ApprovalEntry, ApprovalRequest, Deny
@@ -155,8 +156,8 @@ class ToolServer(Server[ToolListNotifier]):
     ) -> ToolResult:
         """Run a call that is about *entry*, to whose request its client's user may have given an answer."""
         if entry is None:
-            if isinstance(answer, Deny):  # to a request that another call has used up meanwhile
-                return refuse_call(toolset, call, "The client's user denied it.")
+            if isinstance(answer, Deny):  # to a request that was used up, or has expired, or was for another definition
+                return refuse_call(toolset, call, build_denied_result(toolset, call, answer))
             return await self._run_call(toolset, call, is_asked=False)
         with self._requests.claim(entry.request):
             if answer is not None:
@@ -177,10 +178,11 @@ class ToolServer(Server[ToolListNotifier]):
         if not context.session.can_send_request:
             return self._requests.build_input_request(request, waiting)
         with self._requests.claim(request):
-            if answer := await elicit_answer(context, request, toolset.principal):
-                self._record_answer(request, answer)
-                return await self._run_call(toolset, call, is_asked=True)
-        return result
+            answer = await elicit_answer(context, request, toolset.principal)
+            if answer is None:
+                return result
+            entry = self._requests.find_entry(toolset, call, request.id, is_answered=True)
+            return await self._run_answered(toolset, call, entry, answer)
 
     async def _run_call(self, toolset: Toolset, call: ToolCall, *, is_asked: bool) -> ToolResult:
         """
