@@ -64,6 +64,11 @@ with ToolRegistry(journal=sys.argv[1]) as registry:
         ran.append(text[:8])
         return len(text)
 
+    @registry.tool("see", owned_by="ann", shared=True)
+    def see() -> int:
+        """See."""
+        return 1
+
     resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, resource.RLIM_INFINITY))
     with registry.run("r"):
         for at in range(64):
@@ -76,6 +81,12 @@ with ToolRegistry(journal=sys.argv[1]) as registry:
                 assert "full" in str(error) or "disk" in str(error), error
     assert outcomes.count("ok") + outcomes.count("ran") == len(ran) > 0
     assert outcomes.count("not run") > 0
+    assert registry.explain("bob", "see").allowed
+    try:
+        registry.block("see", "bob", reason="x" * 20_000)
+        sys.exit("the disk took the block")
+    except JournalError:
+        assert not registry.explain("bob", "see").allowed
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     with registry.run("r") as run:
         doubtful = {recorded.tool_call_id for recorded in run.in_doubt}
