@@ -134,15 +134,15 @@ def _import_mcp_client() -> ModuleType:
 
 
 def _import_openapi() -> ModuleType:
-    from praval_tools.integrations import openapi
+    from praval_tools.integrations.openapi import api_source
 
-    return openapi
+    return api_source
 
 
 def _import_opentelemetry() -> ModuleType:
-    from praval_tools.integrations import opentelemetry
+    from praval_tools.integrations.opentelemetry import telemetry
 
-    return opentelemetry
+    return telemetry
 
 
 def _import_worker_engine() -> ModuleType:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from praval_tools import ConfigError, ToolRegistry
-from praval_tools.integrations.opentelemetry import Telemetry, get_shared_telemetry
+from praval_tools.integrations.opentelemetry.telemetry import Telemetry, get_shared_telemetry
 
 TOOLS = "tools: [{name: add, module: sums, function: add, shared: true}]\n"
 PROGRAM = """

@@ -15,7 +15,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MODULES = ("praval_tools", "praval_tools.loop", "praval_tools.testing")
+MODULES = (
+    "praval_tools", "praval_tools.compat.praval", "praval_tools.formats", "praval_tools.integrations.langchain",
+    "praval_tools.integrations.mcp", "praval_tools.integrations.openai_agents", "praval_tools.integrations.openapi",
+    "praval_tools.integrations.opentelemetry", "praval_tools.integrations.praval",
+    "praval_tools.integrations.pydantic_ai", "praval_tools.journal", "praval_tools.loop", "praval_tools.testing",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ except ModuleNotFoundError as error:
         raise
     raise MissingExtraError("praval_tools.integrations.openapi", "openapi") from error
 
-from praval_tools.integrations.openapi.api_source import OpenApiSource, prepare_openapi
+from praval_tools.integrations.openapi.api_source import OpenApiSource
 from praval_tools.integrations.openapi.errors import (
     DocumentProblem,
     OpenApiAnswerError,
@@ -21,5 +21,5 @@ from praval_tools.integrations.openapi.errors import (
 
 __all__ = [
     "DocumentProblem", "OpenApiAnswerError", "OpenApiConnectionError", "OpenApiDocumentError", "OpenApiRequestError",
-    "OpenApiSource", "OpenApiStatusError", "prepare_openapi",
+    "OpenApiSource", "OpenApiStatusError",
 ]  # fmt: skip

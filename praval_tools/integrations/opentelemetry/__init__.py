@@ -10,6 +10,6 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("Telemetry", "otel") from error
 
 from praval_tools.integrations.opentelemetry.backend import TelemetryWarning
-from praval_tools.integrations.opentelemetry.telemetry import Telemetry, get_shared_telemetry
+from praval_tools.integrations.opentelemetry.telemetry import Telemetry
 
-__all__ = ["Telemetry", "TelemetryWarning", "get_shared_telemetry"]
+__all__ = ["Telemetry", "TelemetryWarning"]
