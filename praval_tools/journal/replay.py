@@ -126,7 +126,9 @@ class Recording:
                 held.append(entry)
                 entry.is_claimed = True
             entry.was_requested = entry.is_matched = True
-            if query.call_id is not None:
+            if query.call_id is None:
+                entry.was_requested_without_id = True
+            else:
                 self._by_requested_id[query.call_id], entry.has_requested_id = entry, True
             if (left := self._find_by_position(query)) and left[0] is entry:
                 left.popleft()
@@ -175,7 +177,9 @@ class Recording:
             if entry.was_entered or (entry.is_claimed and entry not in held):
                 return
             entry.is_matched = False
-            if query.call_id is not None and self._by_requested_id.get(query.call_id) is entry:
+            if query.call_id is None:
+                entry.was_requested_without_id = False
+            elif self._by_requested_id.get(query.call_id) is entry:
                 del self._by_requested_id[query.call_id]
                 entry.has_requested_id = False
             self._remove_from_index(entry)
@@ -243,13 +247,14 @@ class Recording:
         """
         Tell whether *query*, which is equal to *entry*, is not that call made again.
 
-        A call that waits for an approval under an id is made again under that; by position one without an id is made
-        again once it has an answer: before, it is the next call of the program.
+        A call that waits for an approval is made again under its id, or under none; by position one without an id is
+        made again once it has an answer: before, it is the next call of the program.
         """
         if not entry.is_asked:
             return False
         if query.call_id is not None:
-            return entry.has_requested_id
+            is_own_id = query.call_id == entry.call_id
+            return entry.has_requested_id or (entry.was_requested_without_id and not is_own_id)
         return self._match_mode == "position" and entry.call_id not in answered
 
     def claim(self, entry: ReplayEntry, held: list[ReplayEntry]) -> Future[None] | None:

@@ -116,6 +116,27 @@ class TestEqualCalls:
         assert [2, 2, 1] == bank.paid
 
     @pytest.mark.parametrize("mode", MODES)
+    def test_of_no_id_and_of_one_wait_each(self, mode: Any) -> None:
+        """By position they took one place, and the unchanged program was refused for ever."""
+        bank, calls = Bank(), ((None, 2), ("c2", 2), ("c3", 1))
+        assert [Outcome.APPROVAL_REQUIRED] * 3 == bank.pay(mode, *calls)
+        assert 3 == bank.answer(Allow(by="eve"))
+        for _ in range(2):
+            assert [Outcome.OK] * 3 == bank.pay(mode, *calls)
+        assert [2, 2, 1] == bank.paid
+
+    @pytest.mark.parametrize("mode", ["content", "position"])
+    def test_of_no_id_is_made_again_under_the_id_that_it_got(self, mode: Any) -> None:
+        """Who gives the id of a result means the call of that result."""
+        bank = Bank()
+        with bank.registry.run("r", mode):
+            bank.call((None, 2))
+            (request,) = bank.registry.approvals.pending()
+            bank.registry.approvals.answer(request.id, Allow(by="eve"))
+            assert [Outcome.OK] == bank.call((request.tool_call_id, 2))
+        assert [2] == bank.paid
+
+    @pytest.mark.parametrize("mode", MODES)
     def test_of_two_ids_are_answered_while_the_run_is_open(self, mode: Any) -> None:
         """Each has its own answer, whichever is made again first."""
         bank, calls = Bank(), (("c1", 2), ("c2", 2))
