@@ -78,7 +78,7 @@ def praval_tools_before_call(call: ToolCall, tool: Tool[..., Any], arguments: di
 
     Called: once a call, in its thread, after limits and approval, before its function; *arguments* is a copy.
     Returns: None.
-    Raises: The call goes on; the failure is reported. What is no `Exception`, as `KeyboardInterrupt`, ends the call.
+    Raises: The call goes on; the failure is reported. Another `BaseException`, as of Ctrl-C, ends the call.
     """
 
 
@@ -90,7 +90,7 @@ def praval_tools_after_call(call: ToolCall, tool: Tool[..., Any] | None, result:
     Called: once a call, in its thread, when its result is written; *tool* is None where no tool has that name.
         The exception of a tool is not shown.
     Returns: None.
-    Raises: The result stands; the failure is reported. What is no `Exception` is raised to the caller.
+    Raises: The result stands; the failure is reported. Another `BaseException`, as of Ctrl-C, reaches the caller.
     """
 
 
