@@ -68,14 +68,10 @@ class RawClient:
         more = {name.replace("_", "-"): value for name, value in headers.items()}
         return httpx2.post(self.url, content=content, headers={**self.headers, **more}, timeout=60)
 
-    def initialize(self, **headers: str) -> str:
+    def initialize(self, capabilities: dict[str, Any] | None = None, **headers: str) -> str:
         """Shake hands; returns the id of the session."""
-        response = self.post(
-            request(
-                "initialize", protocolVersion=HANDSHAKE, capabilities={}, clientInfo={"name": "raw", "version": "1"}
-            ),
-            **headers,
-        )
+        facts = {"protocolVersion": HANDSHAKE, "clientInfo": {"name": "raw", "version": "1"}}
+        response = self.post(request("initialize", **facts, capabilities=capabilities or {}), **headers)
         assert 200 == response.status_code, response.text
         session = response.headers["mcp-session-id"]
         self.post({"jsonrpc": "2.0", "method": "notifications/initialized"}, mcp_session_id=session)

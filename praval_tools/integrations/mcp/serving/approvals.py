@@ -1,14 +1,15 @@
 """
 Asks the user of an MCP client to approve a call (elicitation), and reads the answer.
 
-An MCP client never uses the id of a request again, so a call is known by its agent, tool and arguments: once a person
-has answered, the next equal call is the one that was approved, or denied.
+An MCP client never uses the id of a request again, so a call is known by its agent, tool and arguments: once the
+operator has answered, the next equal call is the one that was approved, or denied. What a client's user answers is for
+that one call.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import mcp_types as types
@@ -35,60 +36,52 @@ _SCHEMA: Final = {
 
 class ClientRequests:
     """
-    The requests for an approval of the calls of one server, each of which is one call's alone while a user is asked.
+    The requests for an approval of the calls of one server, each of which is one call's alone while that is made.
 
     A client without a way back gets a request with the answer to its call, and calls again with what its user said.
     """
 
     def __init__(self) -> None:
-        self._claimed, self._shown = set[str](), set[str]()
+        self._claimed_call_ids, self._shown_ids = set[str](), set[str]()
 
-    def find_entry(
+    @plain_manager
+    def claim(
         self, toolset: Toolset, call: ToolCall, preferred_id: str | None, *, is_answered: bool
-    ) -> ApprovalEntry | None:
+    ) -> Iterator[tuple[ToolCall, ApprovalEntry | None]]:
         """
-        Return the request for an approval of an equal call, which waits or whose answer was not used yet.
+        Give a call the request of an equal one that waits, or whose answer was not used yet; None where there is none.
+
+        During the block no equal call gets that request, or one that the call itself makes.
 
         Args:
             toolset: The tools of the agent.
-            call: The call.
+            call: The call, with an id of its own; yielded with that of the request.
             preferred_id: The request of which the client says that the call brings its answer.
             is_answered: The call brings that: no other request will do.
         """
-        approvals, principal = get_executor(toolset).runtime.approvals, toolset.principal
-        read = read_call(toolset, call) if list_unused_entries(approvals) else None
-        if read is None:
-            return None
-        call = replace(call, agent=principal.agent, on_behalf_of=principal.chain)
-        entries = list_entries_of_tool(approvals, read.tool.name, principal)
-        for entry in sorted(entries, key=lambda entry: entry.request.id != preferred_id):
-            is_preferred = entry.request.id == preferred_id
-            if not is_preferred and (is_answered or not self._is_free(entry)):
-                continue
-            equal_call = replace(call, tool_call_id=entry.request.tool_call_id)
-            if approvals.build_request(equal_call, principal, read.tool, read.shown, "").digest == entry.request.digest:
-                if is_preferred:  # its client has come back
-                    self._shown.discard(entry.request.id)
-                return entry
-        return None
 
-    def _is_free(self, entry: ApprovalEntry) -> bool:
-        request_id = entry.request.id
-        return request_id not in self._claimed and (entry.answer is not None or request_id not in self._shown)
+        def is_free(entry: ApprovalEntry) -> bool:
+            request = entry.request
+            if request.tool_call_id in self._claimed_call_ids:
+                return False
+            return request.id == preferred_id or not (is_answered or self._is_of_another_call(entry))
 
-    def is_claimed(self, request_id: str | None) -> bool:
-        """Tell whether a call has the request."""
-        return request_id in self._claimed
-
-    @plain_manager
-    def claim(self, request: ApprovalRequest) -> Iterator[None]:
-        """Let no equal call that comes during the block have the request, or the answer to it."""
-        claimed = {request.id} - self._claimed
-        self._claimed |= claimed
+        entry = find_equal_entry(toolset, call, is_free, preferred_id)
+        if entry is not None:
+            call = replace(call, tool_call_id=entry.request.tool_call_id)
+            self._shown_ids.discard(entry.request.id)
+        call_id = str(call.tool_call_id)
+        self._claimed_call_ids.add(call_id)
         try:
-            yield
+            yield call, entry
         finally:
-            self._claimed -= claimed
+            self._claimed_call_ids.discard(call_id)
+
+    def _is_of_another_call(self, entry: ApprovalEntry) -> bool:
+        """Tell whether the user of a client was asked, who has not answered yet, or has answered."""
+        if entry.answer is None:
+            return entry.request.id in self._shown_ids
+        return entry.answer.by == _describe_user(entry.request.agent)
 
     def build_input_request(
         self, request: ApprovalRequest, waiting: Iterable[ApprovalRequest]
@@ -100,11 +93,36 @@ class ClientRequests:
             request: What its user is asked; no other client is, unless somebody answers it first.
             waiting: All requests that wait.
         """
-        self._shown = (self._shown & {one.id for one in waiting}) | {request.id}
+        self._shown_ids = (self._shown_ids & {one.id for one in waiting}) | {request.id}
         elicitation = types.ElicitRequest(
             params=types.ElicitRequestFormParams(message=_describe_request(request), requested_schema=_SCHEMA)
         )
         return types.InputRequiredResult(input_requests={_APPROVAL_KEY: elicitation}, request_state=request.id)
+
+
+def find_equal_entry(
+    toolset: Toolset, call: ToolCall, is_wanted: Callable[[ApprovalEntry], bool], preferred_id: str | None = None
+) -> ApprovalEntry | None:
+    """
+    Return the request of an equal call of the agent, which waits or whose answer was not used yet.
+
+    Args:
+        toolset: The tools of the agent.
+        call: The call.
+        is_wanted: Tells which requests will do.
+        preferred_id: The request that is looked at first.
+    """
+    approvals, principal = get_executor(toolset).runtime.approvals, toolset.principal
+    read = read_call(toolset, call) if list_unused_entries(approvals) else None
+    if read is None:
+        return None
+    call = replace(call, agent=principal.agent, on_behalf_of=principal.chain)
+    entries = filter(is_wanted, list_entries_of_tool(approvals, read.tool.name, principal))
+    for entry in sorted(entries, key=lambda entry: entry.request.id != preferred_id):
+        equal_call = replace(call, tool_call_id=entry.request.tool_call_id)
+        if approvals.build_request(equal_call, principal, read.tool, read.shown, "").digest == entry.request.digest:
+            return entry
+    return None
 
 
 def get_elicited_answer(params: types.CallToolRequestParams, principal: Principal) -> ApprovalAnswer | None:
@@ -119,7 +137,7 @@ def build_denied_result(toolset: Toolset, call: ToolCall, answer: Deny) -> ToolR
     return ToolResult(call.tool_call_id, call.name, agent, Outcome.APPROVAL_DENIED, None, text, "approval-denied")
 
 
-def was_left_open(params: types.CallToolRequestParams, request_id: str | None) -> bool:
+def is_left_open(params: types.CallToolRequestParams, request_id: str | None) -> bool:
     """Tell whether the call brings what the client's user answered to the request, which is pending all the same."""
     return params.request_state == request_id and _APPROVAL_KEY in (params.input_responses or {})
 
@@ -147,10 +165,15 @@ def _read_answer(answer: object, principal: Principal) -> ApprovalAnswer | None:
     """Return what an elicitation's answer means: only an explicit yes is one."""
     if not isinstance(answer, types.ElicitResult) or answer.action == "cancel":
         return None
-    by = f"client of {principal.agent}"
+    by = _describe_user(principal.agent)
     if answer.action == "accept" and (answer.content or {}).get("approve") is True:
         return Allow(by=by)
     return Deny("the client's user declined", by)
+
+
+def _describe_user(agent: str | None) -> str:
+    """Return whose an answer of a client's user is: it is for the call that was shown, and for no equal one."""
+    return f"client of {agent}"
 
 
 def _describe_request(request: ApprovalRequest) -> str:

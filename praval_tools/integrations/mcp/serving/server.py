@@ -15,7 +15,6 @@ from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.exceptions import MCPError
-from msgspec.structs import replace
 
 from praval_tools.errors import ToolUsageError
 from praval_tools.formats.format import WireObject
@@ -24,9 +23,10 @@ from praval_tools.integrations.mcp.serving.approvals import (
     ClientRequests,
     build_denied_result,
     elicit_answer,
+    find_equal_entry,
     get_elicited_answer,
+    is_left_open,
     may_elicit,
-    was_left_open,
 )
 from praval_tools.integrations.mcp.serving.list_notifier import Notify, ToolListNotifier
 from praval_tools.integrations.mcp.serving.listing import ListingCache, find_input_schema, render_answer
@@ -42,7 +42,7 @@ from praval_tools.registry.registry import ToolRegistry
 from praval_tools.registry.toolset import Toolset, refuse_call
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
-from praval_tools.tools.decision import ApprovalAnswer, ApprovalEntry, ApprovalRequest, Deny
+from praval_tools.tools.decision import ApprovalAnswer, ApprovalEntry, Deny
 from praval_tools.tools.frames import refuse_others_than_operator
 from praval_tools.tools.plain_managers import plain_async_manager
 
@@ -137,16 +137,15 @@ class ToolServer(Server[ToolListNotifier]):
         call = ToolCall(None, params.name, params.arguments or {}).with_id()
         answer = get_elicited_answer(params, toolset.principal) if self._elicits_approvals else None
         async with forward_reports(context):
-            entry = self._requests.find_entry(toolset, call, params.request_state, is_answered=answer is not None)
-            if entry is not None:
-                call = replace(call, tool_call_id=entry.request.tool_call_id)
-            result = await self._run_answered(toolset, call, entry, answer)
-            may_ask = self._elicits_approvals and may_elicit(context) and not was_left_open(params, result.approval_id)
-            if may_ask and result.outcome is Outcome.APPROVAL_REQUIRED:
-                asked = await self._ask_user(context, toolset, call, result)
-                if not isinstance(asked, ToolResult):
-                    return asked
-                result = asked
+            claim = self._requests.claim(toolset, call, params.request_state, is_answered=answer is not None)
+            with claim as (claimed_call, entry):
+                result = await self._run_answered(toolset, claimed_call, entry, answer)
+                was_left_open = is_left_open(params, result.approval_id)
+                if self._elicits_approvals and may_elicit(context) and not was_left_open:
+                    asked = await self._ask_user(context, toolset, claimed_call, result)
+                    if not isinstance(asked, ToolResult):
+                        return asked
+                    result = asked
         if result.outcome is Outcome.UNKNOWN_TOOL:
             raise MCPError(types.INVALID_PARAMS, result.for_model())
         return render_answer(result, output)
@@ -154,35 +153,35 @@ class ToolServer(Server[ToolListNotifier]):
     async def _run_answered(
         self, toolset: Toolset, call: ToolCall, entry: ApprovalEntry | None, answer: ApprovalAnswer | None
     ) -> ToolResult:
-        """Run a call that is about *entry*, to whose request its client's user may have given an answer."""
-        if entry is None:
-            if isinstance(answer, Deny):  # to a request that was used up, or has expired, or was for another definition
-                return refuse_call(toolset, call, build_denied_result(toolset, call, answer))
-            return await self._run_call(toolset, call, is_asked=False)
-        with self._requests.claim(entry.request):
-            if answer is not None:
-                self._record_answer(entry.request, answer)
-            return await self._run_call(toolset, call, is_asked=(entry.answer or answer) is not None)
+        """
+        Run a call that is about *entry*, to whose request its client's user may have given an answer.
+
+        A no ends it, whatever became of the request meanwhile, and whatever the operator says.
+        """
+        if entry is not None and answer is not None:
+            with self._registry.as_operator(), suppress(ToolUsageError):  # the operator was faster: that answer counts
+                self._registry.approvals.answer(entry.request.id, answer)
+        if isinstance(answer, Deny):
+            return refuse_call(toolset, call, build_denied_result(toolset, call, answer))
+        is_asked = entry is not None and (entry.answer is not None or answer is not None)
+        return await self._run_call(toolset, call, is_asked=is_asked)
 
     async def _ask_user(
         self, context: RequestContext, toolset: Toolset, call: ToolCall, result: ToolResult
     ) -> ToolResult | types.InputRequiredResult:
-        """Have the client ask its user about a call that needs an approval; return the result, or what asks it."""
-        if self._requests.is_claimed(result.approval_id):  # by an equal call, since this one began
-            call = replace(call, tool_call_id=None).with_id()
-            result = await self._run_call(toolset, call, is_asked=False)
-        waiting = self._registry.approvals.pending()
+        """Have the client ask its user where a call needs an approval; return the result, or what asks it."""
+        waiting = self._registry.approvals.pending() if result.outcome is Outcome.APPROVAL_REQUIRED else []
         request = next((one for one in waiting if one.id == result.approval_id), None)
         if request is None:
             return result
         if not context.session.can_send_request:
             return self._requests.build_input_request(request, waiting)
-        with self._requests.claim(request):
-            answer = await elicit_answer(context, request, toolset.principal)
-            if answer is None:
-                return result
-            entry = self._requests.find_entry(toolset, call, request.id, is_answered=True)
-            return await self._run_answered(toolset, call, entry, answer)
+        answer = await elicit_answer(context, request, toolset.principal)
+        if answer is None:
+            return result
+        self._refuse_ended_client()
+        entry = find_equal_entry(toolset, call, lambda entry: entry.request.id == request.id)
+        return await self._run_answered(toolset, call, entry, answer)
 
     async def _run_call(self, toolset: Toolset, call: ToolCall, *, is_asked: bool) -> ToolResult:
         """
@@ -192,15 +191,15 @@ class ToolServer(Server[ToolListNotifier]):
         """
         if self._thread_shares is None:
             return await _run_call(toolset, call, is_asked)
-        may_call = self._make_guard()
         async with self._thread_shares.take(toolset, call.name) as has_waited:
-            if has_waited and not may_call():
-                raise MCPError(types.INVALID_REQUEST, "The token was revoked, or has expired, before the call began.")
+            if has_waited:
+                self._refuse_ended_client()
             return await _run_call(toolset, call, is_asked)
 
-    def _record_answer(self, request: ApprovalRequest, answer: ApprovalAnswer) -> None:
-        with self._registry.as_operator(), suppress(ToolUsageError):  # the operator was faster: that answer counts
-            self._registry.approvals.answer(request.id, answer)
+    def _refuse_ended_client(self) -> None:
+        """Refuse a call whose client may be served no more, now that the call has waited."""
+        if not self._make_guard()():
+            raise MCPError(types.INVALID_REQUEST, "The token was revoked, or has expired, before the call began.")
 
     # ── changes of the list ──────────────────────────────────────────────────────────────────────
 
