@@ -16,7 +16,7 @@ from praval_tools.execution.failures import get_error_type_name, read_error_secr
 from praval_tools.execution.results import build_tool_error_result
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.replay_entry import FINAL_OUTCOMES
-from praval_tools.journal.storage.protocol import INTENT, Answer, Item, Status
+from praval_tools.journal.storage.protocol import INTENT, Answer, Item, Record, Status
 from praval_tools.journal.stored_approvals import is_answer_used, use_answer
 from praval_tools.names import describe_error, get_plain_type, has_type
 from praval_tools.runs import call_records
@@ -78,7 +78,9 @@ class CallWriter:
         except (JournalError, GeneratorExit):
             raise
         except BaseException as error:
-            yield from self.write_interruption(write_state, run, error, entered=run.attempts > 0)
+            is_written = attempt is None or write_state.entry is None or write_state.entry.status == "doubt"
+            start = None if is_written else record
+            yield from self.write_interruption(write_state, run, error, entered=run.attempts > 0, unwritten_start=start)
             raise
         if answer is not None and answer.status is not _DONE:
             self._handle_refused_start(write_state, answer)
@@ -112,9 +114,19 @@ class CallWriter:
     # ── the end ──────────────────────────────────────────────────────────────────────────────────
 
     def write_interruption(
-        self, write_state: CallWriteState, run: RunTool, error: BaseException, *, entered: bool
-    ) -> CallSteps[None]:
-        """Record that the caller was interrupted; a call in doubt whose function was not *entered* stays in doubt."""
+        self, write_state: CallWriteState, run: RunTool, error: BaseException, *, entered: bool,
+        unwritten_start: Record | None = None,
+    ) -> CallSteps[None]:  # fmt: skip
+        """
+        Record that the caller was interrupted; a call in doubt whose function was not *entered* stays in doubt.
+
+        Args:
+            write_state: Of the call.
+            run: The execution of its tool.
+            error: The interrupt.
+            entered: Whether the tool was entered.
+            unwritten_start: The start of the call, where the store is not known to have it: it says what was called.
+        """
         if not entered and write_state.initial_status == "doubt":
             return
         record = call_records.build_interruption_record(write_state.builder, run, entered, error)
@@ -128,8 +140,13 @@ class CallWriter:
         try:
             if entered:
                 yield from self._event_writer.append(write_state, item, "It was stopped.", Outcome.CANCELLED)
-            else:
-                yield from self._event_writer.append(write_state, item, "It was stopped.")
+                return
+            if unwritten_start is not None:
+                whole = replace(item, records=(unwritten_start, *item.records))
+                answer = yield from self._event_writer.append(write_state, whole, "It was stopped.")
+                if answer is None or answer.status is not _EXISTS:
+                    return
+            yield from self._event_writer.append(write_state, item, "It was stopped.")
         except JournalError as store_error:  # the caller gets the interruption, which matters more
             warn_of_lost_result(store_error)
 

@@ -186,3 +186,40 @@ def test_of_an_interrupt_anywhere(mode: Any, idempotent: bool, tmp_path: Path) -
         if not was_interrupted:
             break
     assert number > 5
+
+
+@pytest.mark.parametrize(("mode", "call_id"), [("content", "c1"), ("id", "c1"), ("position", None), ("content", None)])
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_while_a_start_is_refused(mode: Any, call_id: str | None, steps: int, tmp_path: Path) -> None:
+    """Broken promise: of a call that was cancelled as its start was out of date, no record said what it was."""
+    sent = list[str]()
+
+    def open_registry() -> ToolRegistry:
+        registry = ToolRegistry(journal=tmp_path / "runs.db")
+
+        @registry.tool("send", owned_by="ann")
+        def send(to: str) -> str:
+            """Send."""
+            sent.append(to)
+            return "sent"
+
+        return registry
+
+    async def program(registry: ToolRegistry, *, cancels: bool) -> None:
+        async with registry.run("r", mode):
+            first = asyncio.ensure_future(registry.aexecute(ToolCall(call_id, "send", {"to": "eve"}, "ann")))
+            for _ in range(steps if cancels else 0):
+                await asyncio.sleep(0)
+            if cancels:
+                first.cancel()
+            await asyncio.wait([first])
+            last_id = None if call_id is None else "c2"
+            assert (await registry.aexecute(ToolCall(last_id, "send", {"to": "bob"}, "ann"))).success
+
+    with open_registry() as registry, open_registry() as office:  # which stands for another process
+        office.share_tool("send")
+        asyncio.run(program(registry, cancels=True))
+    for _ in range(2):
+        with open_registry() as registry:
+            asyncio.run(program(registry, cancels=False))
+    assert ["bob", "eve"] == sent
