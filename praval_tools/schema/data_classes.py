@@ -249,7 +249,9 @@ def _build_model_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
         schema = close_object_schemas(
             describe_result(hint, hides_values=builder.hides_values)
             if builder.describes_results
-            else describe_model(hint, hides_values=builder.hides_values)
+            else describe_model(
+                hint, hides_values=builder.hides_values, adds_marked_members=builder.describes_made_fields
+            )
         )
         definitions: dict[str, JsonSchema] = schema.pop("$defs", {})
         references: dict[str, str] = {}

@@ -16,7 +16,13 @@ from praval_tools.schema.json_pointer import resolve_pointer
 from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.schema.marked_members import has_plain_parts
 from praval_tools.schema.schema_tree import JsonSchema, iter_schemas
-from praval_tools.schema.secret_marks import has_secret_schema, marks_secret, read_marked_names, read_private_hints
+from praval_tools.schema.secret_marks import (
+    has_secret_schema,
+    marks_secret,
+    read_marked_names,
+    read_model_hints,
+    read_private_hints,
+)
 from praval_tools.schema.type_hints import Hint, Secret, get_origin, is_union
 from praval_tools.schema.value_reader import find_model_key, get_extra_members
 
@@ -169,7 +175,7 @@ def _read_marks(kind: Hint) -> MarkedMembers:
     names |= keys
     outer_names |= outer_keys
     for name, item in {**kind.model_fields, **kind.model_computed_fields}.items():
-        aliases = _list_names(name, item)
+        aliases = list_model_names(name, item)
         if aliases & keys or (keys and getattr(kind, "__pydantic_root_model__", False)):
             names.add(name)
         if aliases & outer_keys:
@@ -192,14 +198,13 @@ def _read_marks_of_fields(kind: Hint) -> MarkedMembers:
 
 def _read_field_names(kind: Hint) -> tuple[set[str], set[str]]:
     """Return the fields and private attributes that hints mark, as `read_marked_names` does."""
-    hints = {name: Annotated[(item.annotation, item, *item.metadata)] for name, item in kind.model_fields.items()}
-    return read_marked_names({**hints, **read_private_hints(kind)})
+    return read_marked_names({**read_model_hints(kind), **read_private_hints(kind)})
 
 
-def _list_names(name: str, item: Hint) -> set[str | None]:
-    """Return the names by which schemas may have a field."""
+def list_model_names(name: str, item: Hint) -> set[str]:
+    """Return the names by which schemas may have a field of a pydantic model."""
     key = find_model_key(item, name) if hasattr(item, "validation_alias") else None
-    return {name, key, item.alias, getattr(item, "serialization_alias", None)}
+    return {name, key, item.alias, getattr(item, "serialization_alias", None)} - {None}
 
 
 def _iter_layers(schema: JsonSchema) -> Iterator[JsonSchema]:

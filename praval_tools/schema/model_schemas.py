@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 from praval_tools.schema.json_values import is_json, to_canonical_json
+from praval_tools.schema.lost_marks import add_lost_marks
 from praval_tools.schema.marked_values import has_marked_values
 from praval_tools.schema.schema_tree import JsonSchema, get_item_name, inline_references, map_subschemas
 from praval_tools.schema.type_hints import Hint
@@ -15,23 +16,28 @@ from praval_tools.schema.type_hints import Hint
 _VALUE_KEYWORDS: Final = frozenset({
     "default", "examples", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"
 })  # fmt: skip
+_CLASS_TYPES: Final = frozenset({"model", "dataclass", "typed-dict"})
+"""Kinds of pydantic's core schemas whose members have hints."""
 _EXAMPLE_KEYWORDS: Final = ("examples", "example")
 
 
-def describe_model(hint: Hint, mode: str = "validation", *, hides_values: bool = True) -> JsonSchema:
+def describe_model(
+    hint: Hint, mode: str = "validation", *, hides_values: bool = True, adds_marked_members: bool = False
+) -> JsonSchema:
     """
     Return the schema of a model as pydantic makes it, without defaults in which a class marks anything as secret.
 
-    A class that makes its schema in its own way, and takes no generator for it, is taken at its word.
+    What its hints mark is marked in it, whatever the model says of itself.
 
     Args:
         hint: The model.
         mode: Of pydantic: `validation` describes what the model takes, `serialization` what it writes.
         hides_values: False: with all defaults; null stands for those that have no JSON form, or that a factory makes.
+        adds_marked_members: Also describe marked members that the model leaves out of its schema.
     """
     parameters = inspect.signature(hint.model_json_schema).parameters
     generator = parameters.get("schema_generator")
-    own_generator = _make_schema_generator(generator and generator.default, hides_values)
+    own_generator = _make_schema_generator(generator and generator.default, hides_values, adds_marked_members)
     options = {"mode": mode, "schema_generator": own_generator}
     if not any(item.kind is item.VAR_KEYWORD for item in parameters.values()):
         options = {name: value for name, value in options.items() if name in parameters}
@@ -40,11 +46,13 @@ def describe_model(hint: Hint, mode: str = "validation", *, hides_values: bool =
     except TypeError:  # it passes a generator of its own on
         options.pop("schema_generator", None)
         described = hint.model_json_schema(**options)
+    if "$ref" not in described:  # one that the class made in its own way, where the generator added nothing
+        add_lost_marks(described, hint, adds_members=adds_marked_members)
     return described
 
 
 @lru_cache(maxsize=64)
-def _make_schema_generator(base: Hint, hides_values: bool) -> Hint:
+def _make_schema_generator(base: Hint, hides_values: bool, adds_marked_members: bool) -> Hint:
     """Return the generator of schemas *base*, or pydantic's own if that is none, so that it leaves defaults out."""
     from pydantic.json_schema import GenerateJsonSchema
 
@@ -53,6 +61,15 @@ def _make_schema_generator(base: Hint, hides_values: bool) -> Hint:
 
     class SchemaWithoutSecrets(parent):  # type: ignore[misc]
         ignored_warning_kinds = parent.ignored_warning_kinds | (set() if hides_values else {"non-serializable-default"})
+
+        def generate_inner(self, schema: Hint) -> JsonSchema:
+            described: JsonSchema = super().generate_inner(schema)
+            if schema["type"] in _CLASS_TYPES and schema.get("cls") is not None:
+                reference = described.get("$ref")
+                target = described if reference is None else self.get_schema_from_definitions(reference)
+                if target is not None:  # else it has no schema, which is reported
+                    add_lost_marks(target, schema["cls"], adds_members=adds_marked_members)
+            return described
 
         def default_schema(self, schema: Hint) -> JsonSchema:
             if hides_values and has_marked_values(schema.get("default")):

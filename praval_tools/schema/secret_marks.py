@@ -10,7 +10,9 @@ from praval_tools.schema.class_fields import (
     get_all_fields,
     get_class_origin,
     has_class_fields,
+    is_named_tuple,
     is_pydantic_model,
+    is_pydantic_secret,
     resolve_class_hints,
 )
 from praval_tools.schema.schema_tree import JsonSchema, SchemaPart, iter_schemas, map_subschemas
@@ -46,6 +48,8 @@ def contains_secret_mark(hint: Hint, *, looks_into_classes: bool = True) -> bool
         if origin is Literal:
             continue
         kind = get_class_origin(part)
+        if isinstance(kind, type) and is_pydantic_secret(kind):
+            return True
         if looks_into_classes and (is_pydantic_model(kind) or has_class_fields(kind)):
             if kind not in seen:
                 seen.add(kind)
@@ -62,6 +66,29 @@ def contains_secret_mark(hint: Hint, *, looks_into_classes: bool = True) -> bool
         else:
             stack += _list_parts(part)
     return False
+
+
+def count_marks(hint: Hint) -> tuple[int, int]:
+    """Count the parts of a hint that are marked as secret, NamedTuples included, and other classes that mark any."""
+    marks = marked_classes = 0
+    stack, budget = [hint], _MAX_PARTS
+    while stack and budget:
+        part, budget = stack.pop(), budget - 1
+        kind = get_class_origin(part)
+        marks += get_origin(part) is Annotated and has_secret_mark(part.__metadata__)
+        if isinstance(kind, type) and is_pydantic_secret(kind):
+            marks += 1
+        elif is_named_tuple(kind) and contains_secret_mark(part):
+            stack += [item.hint for item in get_all_fields(part, keeps_unresolved=True)]
+        elif is_pydantic_model(kind) or has_class_fields(kind):
+            marked_classes += contains_secret_mark(part)
+        elif is_type_alias(part):
+            stack.append(resolve_alias(part))
+        elif isinstance(part, str | ForwardRef):
+            marks += 1
+        elif get_origin(part) is not Literal:
+            stack += _list_parts(part)
+    return marks, marked_classes
 
 
 def read_marked_names(hints: Mapping[str, Hint]) -> tuple[set[str], set[str]]:
@@ -97,7 +124,12 @@ def _list_hints_of_members(hint: Hint) -> list[Hint]:
     """Return the hints of all that instances of a class hold, also of what its constructor does not take."""
     if not is_pydantic_model(kind := get_class_origin(hint)):
         return [item.hint for item in get_all_fields(hint)]
-    return [*(item.annotation for item in kind.model_fields.values()), *read_private_hints(kind).values()]
+    return [*read_model_hints(kind).values(), *read_private_hints(kind).values()]
+
+
+def read_model_hints(model: Hint) -> dict[str, Hint]:
+    """Return the hints of the fields of a pydantic model, with their metadata."""
+    return {name: Annotated[(item.annotation, item, *item.metadata)] for name, item in model.model_fields.items()}
 
 
 def read_private_hints(model: Hint) -> dict[str, Hint]:

@@ -57,7 +57,7 @@ def _describe_made_fields(implementation: ToolImplementation) -> list[JsonSchema
 
 def _build_schema(tool: str, hint: Hint) -> JsonSchema:
     """Return the schema of a marked hint; that of a secret where it has no JSON form, or is unresolved."""
-    builder = JsonSchemaBuilder(Encoder(), DecodeHooks())
+    builder = JsonSchemaBuilder(Encoder(), DecodeHooks(), describes_made_fields=True)
     try:
         with activate_tool_frame(tool):
             schema = dict(builder.finish(builder.build(hint)))
