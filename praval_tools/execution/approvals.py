@@ -232,7 +232,7 @@ class Approvals:
             id=self._clock.new_id(), tool_call_id=str(call.tool_call_id), tool=tool.name, agent=call.agent, chain=chain,
             arguments=copied, risk_level=tool.metadata.risk_level, reason=reason, run_id=call.run_id,
             fingerprint=tool.fingerprint, asked=now, expires=now + self.lifetime,
-            digest=(self._make_digest if self.store is None else self.store.make_digest)(text),
+            digest=make_digest(self, text),
         )  # fmt: skip
 
     def _make_digest(self, text: bytes) -> str:
@@ -265,7 +265,7 @@ class Approvals:
             return request
 
     def discard_pending(self, request: ApprovalRequest) -> None:
-        """Let no equal request wait any more: a handler has answered."""
+        """Let no equal request wait, or its answer count, any more in this process."""
         with self._lock:
             self._local_entries.pop(request.digest, None)
 
@@ -289,6 +289,11 @@ class Approvals:
 def list_unused_entries(approvals: Approvals) -> list[ApprovalEntry]:
     """Return the requests that have not expired and whose answers were not used, the oldest first."""
     return approvals._list_entries()
+
+
+def make_digest(approvals: Approvals, text: bytes) -> str:
+    """Return a digest of *text* that only processes make which share the registry's journal, or are this one."""
+    return (approvals._make_digest if approvals.store is None else approvals.store.make_digest)(text)
 
 
 def list_entries_of_tool(approvals: Approvals, tool: str, principal: Principal) -> list[ApprovalEntry]:

@@ -17,7 +17,7 @@ from praval_tools.execution.results import build_tool_error_result
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.replay_entry import FINAL_OUTCOMES
 from praval_tools.journal.storage.protocol import INTENT, Answer, Item, Record, Status
-from praval_tools.journal.stored_approvals import is_answer_used, use_answer
+from praval_tools.journal.stored_approvals import end_request, is_answer_used, use_answer
 from praval_tools.names import describe_error, get_plain_type, has_type
 from praval_tools.runs import call_records
 from praval_tools.runs.approval_recording import ApprovalRecorder
@@ -191,6 +191,8 @@ class CallWriter:
         item = write_state.build_end_item(call_records.build_refusal_record(write_state.builder, result, attempt))
         if write_state.waiting_request is not None:
             return (yield from self._approvals.write_waiting_end(write_state, result, item, "Nothing was run."))
+        if result.outcome is Outcome.APPROVAL_DENIED and result.approval_id is not None:
+            item = end_request(item, result.approval_id)
         yield from self._event_writer.append(write_state, item, "Nothing was run.", result.outcome)
         return result
 

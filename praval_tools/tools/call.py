@@ -117,7 +117,8 @@ class ToolResult(msgspec.Struct, frozen=True):
         decision: Why the agent could call it, or not.
         exception: What the tool raised, as it is; for the host program alone.
         max_size: Characters of the value that a model sees; None: all.
-        approval_id: The id of the request that waits, where the outcome is `approval_required`.
+        approval_id: The id of the request that waits, where the outcome is `approval_required`, or that has ended with
+            the call, where an MCP client's user denied it.
         run_id: The journaled run that the call belongs to; None outside runs.
     """
 

@@ -18,8 +18,10 @@ from mcp import Client
 from mcp_http_rig import HANDSHAKE, RawClient, read_all, request, serve
 from mcp_rig import ERAS, get_text, run
 
-from praval_tools import Allow, Deny, ToolRegistry
+from praval_tools import Allow, Deny, ToolCall, ToolRegistry
+from praval_tools.execution.approvals import list_unused_entries
 from praval_tools.integrations.mcp import http_app, open_tokens, server
+from praval_tools.registry.registry import get_runtime
 
 YES = types.ElicitResult(action="accept", content={"approve": True})
 NO = types.ElicitResult(action="accept", content={"approve": False})
@@ -95,6 +97,71 @@ def test_of_no_ends_the_call_whatever_the_operator_says(
 
     run(main)
     assert (["bob"] if said is YES and isinstance(operator, Allow) else []) == wired
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("said", [YES, NO], ids=["yes", "no"])
+@pytest.mark.parametrize("call_id", ["c1", "c1/mcp-0123456789ab"])
+def test_are_for_no_call_outside_of_mcp(
+    era: str, said: types.ElicitResult, call_id: str, registry: ToolRegistry, wired: list[str]
+) -> None:
+    """Broken promise: a client's user answered an equal call of the host, for which the operator was asked."""
+    host_call = ToolCall(call_id, "wire", {"to": "bob"}, "analyst")
+    waiting = registry.execute(host_call).approval_id
+
+    async def answer(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+        registry.block("wire", "analyst")
+        return said
+
+    async def main() -> None:
+        served = server(registry, agent="analyst", elicit_approvals=True)
+        async with Client(served, mode=era, elicitation_callback=answer) as client:
+            assert (await client.call_tool("wire", {"to": "bob"})).is_error
+
+    run(main)
+    registry.unblock("wire", "analyst")
+    registry.approvals.answer(str(waiting), Deny("not today", "eve"))
+    assert "not today" in str(registry.execute(host_call).error)
+    assert [] == wired
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_of_the_operator_are_for_the_call_that_was_shown(era: str, registry: ToolRegistry, wired: list[str]) -> None:
+    """Broken promise: what the operator approved was a call of the host, and an equal one over MCP ran."""
+    host_call = ToolCall("c1", "wire", {"to": "bob"}, "analyst")
+    registry.approvals.answer(str(registry.execute(host_call).approval_id), Allow(by="eve"))
+
+    async def main() -> None:
+        async with Client(server(registry, agent="analyst"), mode=era) as client:
+            assert "needs an approval" in get_text(await client.call_tool("wire", {"to": "bob"}))
+
+    run(main)
+    assert [] == wired
+    assert registry.execute(host_call).success
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("operator", [Allow(by="eve"), Deny("not today", "eve"), None], ids=["allow", "deny", "none"])
+def test_of_no_leaves_nothing_for_later_calls(
+    era: str, operator: Allow | Deny | None, registry: ToolRegistry, wired: list[str]
+) -> None:
+    """The next equal call is another one: whatever the operator had answered meanwhile, its own user is asked."""
+    said = [NO, YES]
+
+    async def answer(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+        if len(said) == 2 and operator is not None:
+            registry.approvals.answer(registry.approvals.pending()[0].id, operator)
+        return said.pop(0)
+
+    async def main() -> None:
+        served = server(registry, agent="analyst", elicit_approvals=True)
+        async with Client(served, mode=era, elicitation_callback=answer) as client:
+            assert "was denied" in get_text(await client.call_tool("wire", {"to": "bob"}))
+            assert "sent" == get_text(await client.call_tool("wire", {"to": "bob"}))
+
+    run(main)
+    assert ["bob"] == wired and [] == said
+    assert [] == list_unused_entries(get_runtime(registry).approvals)
 
 
 def test_of_many_equal_calls_at_once_is_each_ones_own(registry: ToolRegistry, wired: list[str]) -> None:

@@ -2,8 +2,8 @@
 Asks the user of an MCP client to approve a call (elicitation), and reads the answer.
 
 An MCP client never uses the id of a request again, so a call is known by its agent, tool and arguments: once the
-operator has answered, the next equal call is the one that was approved, or denied. What a client's user answers is for
-that one call.
+operator has answered, the next equal call over MCP is the one that was approved, or denied. What a client's user
+answers is for that one call.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from mcp.shared.exceptions import MCPError
 from msgspec.structs import replace
 
 from praval_tools.access.records import Principal
-from praval_tools.execution.approvals import list_entries_of_tool, list_unused_entries
+from praval_tools.execution.approvals import Approvals, list_entries_of_tool, list_unused_entries, make_digest
 from praval_tools.integrations.foreign_text import quote_name
 from praval_tools.integrations.framework_calls import read_call
 from praval_tools.integrations.mcp.serving.reports import RequestContext
-from praval_tools.registry.toolset import Toolset, get_executor
+from praval_tools.registry.toolset import Toolset, get_executor, refuse_call
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import Allow, ApprovalAnswer, ApprovalEntry, ApprovalRequest, Deny
 from praval_tools.tools.plain_managers import plain_manager
@@ -100,11 +100,27 @@ class ClientRequests:
         return types.InputRequiredResult(input_requests={_APPROVAL_KEY: elicitation}, request_state=request.id)
 
 
+def make_client_call_id(toolset: Toolset) -> str:
+    """Return an id for a call over MCP, by which all processes with the registry's journal know it from other calls."""
+    runtime = get_executor(toolset).runtime
+    new_id = runtime.clock.new_id()
+    return f"{new_id}/{_sign_call_id(runtime.approvals, new_id)}"
+
+
+def _is_client_call_id(approvals: Approvals, call_id: str) -> bool:
+    new_id, _, signature = call_id.partition("/")
+    return signature == _sign_call_id(approvals, new_id)
+
+
+def _sign_call_id(approvals: Approvals, new_id: str) -> str:
+    return "mcp-" + make_digest(approvals, b"mcp " + new_id.encode("utf-8", "surrogatepass"))[:12]
+
+
 def find_equal_entry(
     toolset: Toolset, call: ToolCall, is_wanted: Callable[[ApprovalEntry], bool], preferred_id: str | None = None
 ) -> ApprovalEntry | None:
     """
-    Return the request of an equal call of the agent, which waits or whose answer was not used yet.
+    Return the request of an equal call over MCP of the agent, which waits or whose answer was not used yet.
 
     Args:
         toolset: The tools of the agent.
@@ -119,6 +135,8 @@ def find_equal_entry(
     call = replace(call, agent=principal.agent, on_behalf_of=principal.chain)
     entries = filter(is_wanted, list_entries_of_tool(approvals, read.tool.name, principal))
     for entry in sorted(entries, key=lambda entry: entry.request.id != preferred_id):
+        if not _is_client_call_id(approvals, entry.request.tool_call_id):
+            continue
         equal_call = replace(call, tool_call_id=entry.request.tool_call_id)
         if approvals.build_request(equal_call, principal, read.tool, read.shown, "").digest == entry.request.digest:
             return entry
@@ -130,11 +148,16 @@ def get_elicited_answer(params: types.CallToolRequestParams, principal: Principa
     return _read_answer((params.input_responses or {}).get(_APPROVAL_KEY), principal)
 
 
-def build_denied_result(toolset: Toolset, call: ToolCall, answer: Deny) -> ToolResult:
-    """Return the result of a call that the client's user denied."""
-    text = f"The approval of tool {quote_name(call.name)} was denied: {answer.reason}."
-    agent = toolset.principal.agent
-    return ToolResult(call.tool_call_id, call.name, agent, Outcome.APPROVAL_DENIED, None, text, "approval-denied")
+def deny_call(toolset: Toolset, call: ToolCall, entry: ApprovalEntry | None, answer: Deny) -> ToolResult:
+    """Record a call that the client's user denied, and end its request, whatever the operator answered to that."""
+    result = ToolResult(
+        call.tool_call_id, call.name, toolset.principal.agent, Outcome.APPROVAL_DENIED, None,
+        f"The approval of tool {quote_name(call.name)} was denied: {answer.reason}.", "approval-denied",
+        approval_id=None if entry is None else entry.request.id,
+    )  # fmt: skip
+    if entry is not None:
+        get_executor(toolset).runtime.approvals.discard_pending(entry.request)
+    return refuse_call(toolset, call, result)
 
 
 def is_left_open(params: types.CallToolRequestParams, request_id: str | None) -> bool:

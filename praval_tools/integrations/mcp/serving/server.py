@@ -21,11 +21,12 @@ from praval_tools.formats.format import WireObject
 from praval_tools.integrations.framework_calls import execute_async
 from praval_tools.integrations.mcp.serving.approvals import (
     ClientRequests,
-    build_denied_result,
+    deny_call,
     elicit_answer,
     find_equal_entry,
     get_elicited_answer,
     is_left_open,
+    make_client_call_id,
     may_elicit,
 )
 from praval_tools.integrations.mcp.serving.list_notifier import Notify, ToolListNotifier
@@ -39,7 +40,7 @@ from praval_tools.integrations.mcp.serving.reports import (
 from praval_tools.integrations.mcp.serving.token_shares import ThreadShares
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.registry import ToolRegistry
-from praval_tools.registry.toolset import Toolset, refuse_call
+from praval_tools.registry.toolset import Toolset
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import ApprovalAnswer, ApprovalEntry, Deny
@@ -134,7 +135,7 @@ class ToolServer(Server[ToolListNotifier]):
     ) -> dict[str, object] | types.InputRequiredResult:
         toolset = self._get_toolset()
         output = self._listings.find_output(toolset, params.name)
-        call = ToolCall(None, params.name, params.arguments or {}).with_id()
+        call = ToolCall(make_client_call_id(toolset), params.name, params.arguments or {})
         answer = get_elicited_answer(params, toolset.principal) if self._elicits_approvals else None
         async with forward_reports(context):
             claim = self._requests.claim(toolset, call, params.request_state, is_answered=answer is not None)
@@ -162,7 +163,7 @@ class ToolServer(Server[ToolListNotifier]):
             with self._registry.as_operator(), suppress(ToolUsageError):  # the operator was faster: that answer counts
                 self._registry.approvals.answer(entry.request.id, answer)
         if isinstance(answer, Deny):
-            return refuse_call(toolset, call, build_denied_result(toolset, call, answer))
+            return deny_call(toolset, call, entry, answer)
         is_asked = entry is not None and (entry.answer is not None or answer is not None)
         return await self._run_call(toolset, call, is_asked=is_asked)
 
