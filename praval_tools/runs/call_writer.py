@@ -137,18 +137,18 @@ class CallWriter:
                 self._event_writer.count_call(Outcome.CANCELLED, record)
             self._event_writer.update_run(write_state, item)
             return
+        outcome = Outcome.CANCELLED if entered else None
+        if unwritten_start is not None:
+            start = Item((unwritten_start,))
+            self._event_writer.submit(start)  # which the store does not take a second time
+            self._event_writer.update_run(write_state, start)
         try:
-            if entered:
-                yield from self._event_writer.append(write_state, item, "It was stopped.", Outcome.CANCELLED)
-                return
-            if unwritten_start is not None:
-                whole = replace(item, records=(unwritten_start, *item.records))
-                answer = yield from self._event_writer.append(write_state, whole, "It was stopped.")
-                if answer is None or answer.status is not _EXISTS:
-                    return
-            yield from self._event_writer.append(write_state, item, "It was stopped.")
+            yield from self._event_writer.append(write_state, item, "It was stopped.", outcome)
         except JournalError as store_error:  # the caller gets the interruption, which matters more
             warn_of_lost_result(store_error)
+        except BaseException:  # once more; the store has the item all the same
+            self._event_writer.update_run(write_state, item, outcome)
+            raise
 
     def write_result(self, write_state: CallWriteState, result: ToolResult) -> CallSteps[ToolResult]:
         """Record *result* as the end of a call that started, or else as a refusal, and return the result to be used."""

@@ -223,3 +223,47 @@ def test_while_a_start_is_refused(mode: Any, call_id: str | None, steps: int, tm
         with open_registry() as registry:
             asyncio.run(program(registry, cancels=False))
     assert ["bob", "eve"] == sent
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("steps", [1, 2, 3, 4])
+@pytest.mark.parametrize("pause", [1, 2])
+def test_by_a_scope_that_cancels_at_each_await(mode: Any, steps: int, pause: int, tmp_path: Path) -> None:
+    """Broken promise: cancelled again while its start was confirmed, the call was in doubt for ever, as in anyio."""
+    paid = list[int]()
+
+    def open_registry() -> ToolRegistry:
+        registry = ToolRegistry(journal=tmp_path / "runs.db")
+
+        @registry.tool("pay", owned_by="ann")
+        def pay(amount: int) -> str:
+            """Pay."""
+            paid.append(amount)
+            return "paid"
+
+        return registry
+
+    async def cancel(registry: ToolRegistry) -> None:
+        async with registry.run("r", mode) as run:
+            task = asyncio.ensure_future(registry.aexecute(ToolCall(None, "pay", {"amount": 5}, "ann")))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            while not task.done():
+                task.cancel()
+                for _ in range(pause):
+                    await asyncio.sleep(0)
+            assert [] == paid
+            assert [] == run.in_doubt
+            if steps % 2:
+                assert (await registry.aexecute(ToolCall(None, "pay", {"amount": 5}, "ann"))).success
+
+    async def pay_anew(registry: ToolRegistry) -> None:
+        async with registry.run("r", mode) as run:
+            assert [] == run.in_doubt
+            assert (await registry.aexecute(ToolCall(None, "pay", {"amount": 5}, "ann"))).success
+
+    with open_registry() as registry:
+        asyncio.run(cancel(registry))
+    with open_registry() as registry:
+        asyncio.run(pay_anew(registry))
+    assert 1 <= len(paid) <= (2 if mode == "id" and steps % 2 else 1)
