@@ -336,7 +336,7 @@ class Journal:
         (answer,) = self._store.append([Item((record,))])
         if answer.error is not None:
             raise answer.error
-        recording.apply_record(record)
+        recording.apply_record(record, is_resolution=True)
 
     def _get_plan(self, tool: str) -> RedactionPlan:
         if self._find_plan is not None:

@@ -86,10 +86,19 @@ class Recording:
         """Return the parent of a call where that is a call of this run, too; those of others have no place in it."""
         return parent_id if parent_id in self.entries else None
 
-    def apply_record(self, record: Record) -> None:
-        """Apply a record that was written while the run is open."""
+    def apply_record(self, record: Record, *, is_resolution: bool = False) -> None:
+        """Apply a record that was written while the run is open; by a resolution, the call may be made again."""
         with self._lock:
             self._apply_record(record)
+            if is_resolution and self._match_mode == "position":  # else it is found by its content anyway
+                self._let_find_again(self.entries[record.call_id or ""])
+
+    def _let_find_again(self, entry: ReplayEntry) -> None:
+        """Let a call without an id that is made again find *entry*, which a person has resolved."""
+        if entry.was_requested_without_id:
+            entry.is_matched, entry.is_resolved = False, True
+            self._remove_from_index(entry)
+            self._index_by_content(entry, first=False)
 
     def find_or_create_entry(
         self, query: ReplayQuery, new_id: Callable[[], str], *, held: list[ReplayEntry],
@@ -126,6 +135,7 @@ class Recording:
                 held.append(entry)
                 entry.is_claimed = True
             entry.was_requested = entry.is_matched = True
+            entry.is_resolved = False
             if query.call_id is None:
                 entry.was_requested_without_id = True
             else:
@@ -211,7 +221,8 @@ class Recording:
             return known  # matched under this id before, whatever its own is
         if self._match_mode == "position":
             stopped, left = self._find_by_content(query, answered), self._find_by_position(query)
-            if stopped is not None:
+            is_next = left is not None and len(left) > 0 and left[0].matches(query)
+            if stopped is not None and not (stopped.is_resolved and is_next):
                 return stopped
             return left[0] if left else None  # of a mismatch, the position is that of the next call, too
         known = None if query.call_id is None else self.entries.get(query.call_id)
@@ -248,14 +259,14 @@ class Recording:
         Tell whether *query*, which is equal to *entry*, is not that call made again.
 
         A call that waits for an approval is made again under its id, or under none; by position one without an id is
-        made again once it has an answer: before, it is the next call of the program.
+        made again once it has an answer, or was resolved: before, it is the next call of the program.
         """
-        if not entry.is_asked:
+        if not (entry.is_asked or entry.is_resolved):
             return False
         if query.call_id is not None:
             is_own_id = query.call_id == entry.call_id
             return entry.has_requested_id or (entry.was_requested_without_id and not is_own_id)
-        return self._match_mode == "position" and entry.call_id not in answered
+        return self._match_mode == "position" and not entry.is_resolved and entry.call_id not in answered
 
     def claim(self, entry: ReplayEntry, held: list[ReplayEntry]) -> Future[None] | None:
         """

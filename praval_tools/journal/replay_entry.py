@@ -139,6 +139,8 @@ class ReplayEntry(msgspec.Struct, eq=False):
     has_requested_id: bool = False
     """Whether a call with an id requested it since the run was opened here."""
     was_requested_without_id: bool = False
+    is_resolved: bool = False
+    """Whether a person resolved it since the run was opened here, and it was not made again since."""
     is_matched: bool = False
     is_replaced: bool = False
     """Whether an equal call stands for it: its own id finds that one first."""

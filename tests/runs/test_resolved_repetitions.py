@@ -1,0 +1,92 @@
+"""A call that is made again in the run in which it was resolved is that call, and the same program goes on."""
+
+# Tests of: journal/replay, runs/run
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from praval_tools import ToolCall, ToolInDoubtError, ToolRegistry
+
+MODES: Any = ["content", "position", "id"]
+RESOLUTIONS: list[Any] = [{"result": "given"}, {"rerun": True}]
+
+
+class Post:
+    """A post office whose first letter ends the process after it was sent."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.sent, self.notes = path, list[str](), list[str]()
+
+    def open_registry(self) -> ToolRegistry:
+        """Return a registry as a new process has it."""
+        registry = ToolRegistry(journal=self.path)
+
+        @registry.tool("send", owned_by="ann")
+        def send(to: str) -> str:
+            """Send."""
+            self.sent.append(to)
+            if len(self.sent) == 1:
+                raise KeyboardInterrupt
+            return "sent"
+
+        @registry.tool("note", owned_by="ann")
+        def note(text: str) -> str:
+            """Note."""
+            self.notes.append(text)
+            return text
+
+        return registry
+
+
+def run_program(registry: ToolRegistry, mode: Any, resolution: Any, equal_calls: int) -> list[object]:
+    """Send letters; where nobody knows of one, have the operator say it, and make the call again."""
+    with registry.run("r", mode) as run:
+        ann, values = registry.toolset("ann"), list[object]()
+        for _ in range(equal_calls):
+            try:
+                values.append(ann.call("send", to="bob"))
+            except ToolInDoubtError as error:
+                run.resolve(str(error.call_id), **resolution)
+                values.append(ann.call("send", to="bob"))
+            ann.call("note", text="next")
+        return values
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("resolution", RESOLUTIONS, ids=["given", "rerun"])
+@pytest.mark.parametrize("equal_calls", [1, 2])
+def test_are_the_same_call(mode: Any, resolution: Any, equal_calls: int, tmp_path: Path) -> None:
+    """Broken promise: by position it was another call, sent again, and the unchanged program was refused for ever."""
+    post, values = Post(tmp_path / "runs.db"), list[list[object]]()
+    with pytest.raises(KeyboardInterrupt), post.open_registry() as registry:
+        run_program(registry, mode, resolution, equal_calls)
+    for _ in range(3):
+        with post.open_registry() as registry:
+            values.append(run_program(registry, mode, resolution, equal_calls))
+    first = "given" if "result" in resolution else "sent"
+    assert [[first, "sent"][:equal_calls]] * 3 == values
+    assert equal_calls + ("rerun" in resolution) == len(post.sent)
+    assert equal_calls == len(post.notes)
+
+
+@pytest.mark.parametrize("next_id", ["c2", None])
+def test_are_not_what_is_recorded_next(next_id: str | None, tmp_path: Path) -> None:
+    """By position, an equal call that has its own record, or an id of its own, is that one."""
+    post = Post(tmp_path / "runs.db")
+
+    def send(registry: ToolRegistry, call_id: str | None) -> str:
+        return registry.execute(ToolCall(call_id, "send", {"to": "bob"}, "ann")).outcome.value
+
+    with pytest.raises(KeyboardInterrupt), post.open_registry() as registry, registry.run("r", "position"):
+        send(registry, None)
+    with post.open_registry() as registry, registry.run("r", "position"):
+        assert ["in_doubt", "ok"] == [send(registry, None), send(registry, next_id)]
+    with post.open_registry() as registry, registry.run("r", "position") as run:
+        assert "in_doubt" == send(registry, None)
+        run.resolve(run.in_doubt[0], result="given")
+        assert "ok" == send(registry, next_id)
+    assert 2 == len(post.sent)
