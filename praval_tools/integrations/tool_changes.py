@@ -25,6 +25,8 @@ from praval_tools.tools.tool import AnyTool
 DEFINITION_CHANGED: Final = "definition changed"
 """The reason for which a pinned tool is disabled whose definition is another one now."""
 
+_EFFECTS: Final = ("read_only", "destructive", "idempotent", "open_world")
+
 
 class ForeignDefinition(Protocol):
     """A tool as another party defines it."""
@@ -161,7 +163,8 @@ class ToolChanges(Generic[D]):
             self.definitions[name] = definition
             return
         pin = self.pins.get(name)
-        if pin is not None and pin != tool.fingerprint:
+        warnings = "" if old is None else self._describe_new_warnings(old, tool)
+        if pin is not None and (pin != tool.fingerprint or warnings):
             self._disable_pinned_tool(definition, tool, problems)
             return
         if pin is not None and old is not None and old is not self.held_back.get(name):
@@ -173,10 +176,17 @@ class ToolChanges(Generic[D]):
             return
         if name in self.held_back:
             self._enable_held_tool(name)
-        elif old is not None and (change := describe_change(old, definition)):
+        elif old is not None and (change := describe_change(old, definition) or warnings):
             self.changed[name] = change
         if self.pins_all:
             self.pins.setdefault(name, tool.fingerprint)
+
+    def _describe_new_warnings(self, old: D, tool: AnyTool) -> str:
+        """Return what *tool* says of its effects that it did not say as *old*; a party is taken at its word to warn."""
+        before = self._make_tool(old).metadata
+        warnings = {name: value for name in _EFFECTS if (value := getattr(tool.metadata, name)) is not None}
+        new = [f"{name}={value}" for name, value in warnings.items() if getattr(before, name) != value]
+        return f"it says {', '.join(new)}" if new else ""
 
     def _register_tool(self, definition: D, tool: AnyTool, problems: list[RegistryProblem]) -> bool:
         name = definition.name
@@ -285,7 +295,11 @@ class ToolChanges(Generic[D]):
         for name in self.tools:
             definition = self.definitions[name]
             if name in self.held_back or self._is_disabled_by_change(name):
-                change = describe_change(definition, self.held_back.get(name, definition)) or "not that of its pin"
+                held = self.held_back.get(name, definition)
+                change = describe_change(definition, held) or self._describe_new_warnings(
+                    definition, self._make_tool(held)
+                )
+                change = change or "not that of its pin"
                 text = f"Tool {name!r} is held back: its {self._noun} {self.source_name!r} gives it another definition"
                 problems.append(
                     RegistryProblem("definition-changed", name, f"{text} ({change}).", accept.format(name=name))

@@ -219,10 +219,28 @@ class TestPins:
 
         assert Outcome.DISABLED is call(registry, "plain-work", x=1).outcome
 
+    @pytest.mark.parametrize("pin", [True, False])
+    def test_hints_that_warn_count(
+        self, registry: ToolRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pin: bool
+    ) -> None:
+        """Broken promise: with a pin the warning was passed over, so that no policy saw it, and nobody was told."""
+        source = register_plain(registry, "normal", tmp_path / "notes", pin=pin, env=[VARIABLE])
+        change_definition(monkeypatch, annotations={"destructiveHint": True})
+        kill_server(tmp_path / "notes")
+        wait_until(lambda: find_changes(registry))
+        (problem,) = find_changes(registry)
+        assert "it says destructive=True" in problem.message
+        assert (Outcome.DISABLED if pin else Outcome.OK) is call(registry, "plain-work", x=1).outcome
+
+        source.accept("plain-work")
+        assert True is registry.get_tool("plain-work").metadata.destructive  # type: ignore[union-attr]
+        assert [] == find_changes(registry)
+        assert "done 1" == call(registry, "plain-work", x=1).result
+
     def test_hints_do_not_move_a_pin(
         self, registry: ToolRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Of a pinned tool not even the title changes; the fingerprint speaks of what is called."""
+        """Of a pinned tool not even the title changes, nor do hints that relax it."""
         source = register_plain(registry, "normal", tmp_path / "notes", pin=True, env=[VARIABLE])
         change_definition(monkeypatch, title="Harmless", annotations={"readOnlyHint": True})
         kill_server(tmp_path / "notes")
