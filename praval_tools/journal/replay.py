@@ -135,7 +135,7 @@ class Recording:
                 held.append(entry)
                 entry.is_claimed = True
             entry.was_requested = entry.is_matched = True
-            entry.is_resolved = False
+            entry.is_resolved = entry.was_stopped = False
             if query.call_id is None:
                 entry.was_requested_without_id = True
             else:
@@ -186,7 +186,7 @@ class Recording:
         with self._lock:
             if entry.was_entered or (entry.is_claimed and entry not in held):
                 return
-            entry.is_matched = False
+            entry.is_matched, entry.was_stopped = False, True
             if query.call_id is None:
                 entry.was_requested_without_id = False
             elif self._by_requested_id.get(query.call_id) is entry:
@@ -259,14 +259,15 @@ class Recording:
         Tell whether *query*, which is equal to *entry*, is not that call made again.
 
         A call that waits for an approval is made again under its id, or under none; by position one without an id is
-        made again once it has an answer, or was resolved: before, it is the next call of the program.
+        made again once it was stopped or resolved, or has an answer: before, it is the next call of the program.
         """
         if not (entry.is_asked or entry.is_resolved):
             return False
         if query.call_id is not None:
             is_own_id = query.call_id == entry.call_id
             return entry.has_requested_id or (entry.was_requested_without_id and not is_own_id)
-        return self._match_mode == "position" and not entry.is_resolved and entry.call_id not in answered
+        is_made_again = entry.was_stopped or entry.is_resolved or entry.call_id in answered
+        return self._match_mode == "position" and not is_made_again
 
     def claim(self, entry: ReplayEntry, held: list[ReplayEntry]) -> Future[None] | None:
         """

@@ -139,6 +139,8 @@ class ReplayEntry(msgspec.Struct, eq=False):
     has_requested_id: bool = False
     """Whether a call with an id requested it since the run was opened here."""
     was_requested_without_id: bool = False
+    was_stopped: bool = False
+    """Whether the last call that requested it was stopped before its tool was entered."""
     is_resolved: bool = False
     """Whether a person resolved it since the run was opened here, and it was not made again since."""
     is_matched: bool = False

@@ -111,7 +111,12 @@ class ApprovalRecorder:
     def list_entries(self) -> list[ApprovalEntry]:
         """Return the requests that have not expired and whose answers were not used, the oldest first."""
         entries = list[ApprovalEntry]()
-        for entry in self._stored.list_entries():
+        try:
+            stored = self._stored.list_entries()
+        except JournalError as error:
+            self._handle_read_error(error)
+            return []
+        for entry in stored:
             own = self._own_requests.get(entry.request.id)
             answer = entry.answer and self._own_answers.get(entry.request.id, entry.answer)
             entries.append(ApprovalEntry(entry.request if own is None else own.request, answer))

@@ -267,3 +267,51 @@ def test_by_a_scope_that_cancels_at_each_await(mode: Any, steps: int, pause: int
     with open_registry() as registry:
         asyncio.run(pay_anew(registry))
     assert 1 <= len(paid) <= (2 if mode == "id" and steps % 2 else 1)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("call_id", ["c1", None])
+@pytest.mark.parametrize("steps", [0, 1, 2, 3, 4])
+def test_of_a_call_that_waits_for_an_approval(mode: Any, call_id: str | None, steps: int, tmp_path: Path) -> None:
+    """Broken promise: by position, one without an id was another call once it was stopped as it was made again."""
+    asked = list[str]()
+
+    def open_registry() -> ToolRegistry:
+        registry = ToolRegistry(journal=tmp_path / "runs.db")
+
+        @registry.tool("ask", owned_by="ann", requires_approval=True)
+        async def ask() -> str:
+            """Ask."""
+            asked.append("asked")
+            return "asked"
+
+        @registry.tool("mail", owned_by="ann")
+        async def mail() -> str:
+            """Mail."""
+            return "mailed"
+
+        return registry
+
+    async def program(*, stops: bool = False) -> str:
+        async with open_registry() as registry, registry.run("r", mode):
+            call = ToolCall(call_id, "ask", {}, "ann")
+            if stops:
+                task = asyncio.ensure_future(registry.aexecute(call))
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                task.cancel()
+                await asyncio.wait([task])
+                if not task.cancelled():
+                    return task.result().outcome.value
+            result = await registry.aexecute(call)
+            if result.success:
+                assert (await registry.aexecute(ToolCall(None, "mail", {}, "ann"))).success
+            return result.outcome.value
+
+    assert ["approval_required"] * 2 == [asyncio.run(program()), asyncio.run(program(stops=True))]
+    with open_registry() as registry:
+        (request,) = registry.approvals.pending()
+        registry.approvals.answer(request.id, Allow(by="eve"))
+    for _ in range(2):
+        assert "ok" == asyncio.run(program())
+    assert ["asked"] == asked
