@@ -14,6 +14,7 @@ from store_rig import make_location
 
 from praval_tools import Allow, Deny, Outcome, Secret, ToolCall, ToolRegistry, ToolResult, ToolUsageError
 from praval_tools.clock import SystemClock
+from praval_tools.errors import JournalError, JournalWarning
 from praval_tools.journal import open_store
 from praval_tools.journal.stored_approvals import StoredApprovals
 
@@ -305,3 +306,26 @@ class TestReading:
         host.pay()
         approvals.list_entries()
         assert 2 == len(reads)
+
+
+class TestStoresThatCannotBeRead:
+    """A database that is cut off, with changes that were not read yet."""
+
+    @pytest.mark.parametrize("goes_on", [True, False])
+    def test_stop_no_call_of_a_registry_that_goes_on_without(
+        self, goes_on: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """An MCP server asks for the requests at each call; it answered none any more."""
+        store = open_store(tmp_path / "runs.db")
+        registry = ToolRegistry(journal=store, journal_errors="continue" if goes_on else "raise")
+
+        def fail(*_: object) -> None:
+            raise JournalError(store.name, "the database is cut off", "Connect it.")
+
+        monkeypatch.setattr(store, "revision", fail)
+        if goes_on:
+            with pytest.warns(JournalWarning, match="cut off"):
+                assert [] == registry.approvals.pending()
+        else:
+            with pytest.raises(JournalError, match="cut off"):
+                registry.approvals.pending()
