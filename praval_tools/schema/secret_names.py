@@ -20,8 +20,9 @@ _MIN_SUBSTRING_LENGTH: Final = 8
 _MAX_CACHED_KEYS: Final = 8_192
 
 _KEY_PATTERN: Final = re.compile(
-    r"""(?P<quote>\\{0,64}["'])(?P<quoted>[^"'\\]{1,80})(?P=quote)\s*[:=]\s*|(?<![\w-])(?P<bare>[A-Za-z_][\w-]{0,80})\s*[:=]\s*"""
+    r"""(?P<quote>\\{0,64}["'])(?P<quoted>[^"'\\]{1,80})(?P=quote)\s*[:=]\s*|(?<!\w)(?<!\w-)(?P<bare>[^\W\d][\w-]{0,80})\]?\s*[:=]\s*"""
 )
+"""A key with its sign: `"password": `, `password=`, `--password=`, `user[password]=`."""
 _QUOTE_PATTERN: Final = re.compile(r"""\\*["']""")
 _QUOTED_VALUE_PATTERNS: Final = {
     '"': re.compile(r'(?:\\.|[^\\"])*', re.DOTALL),

@@ -97,7 +97,9 @@ class TestNothingIsShown:
             "password=hunter2x", "PASSWORD : hunter2x", "login(password='hunter2x')", "{'password': 'hunter2x'}",
             "https://x/?user=a&access_token=hunter2x", "Authorization: Bearer hunter2x", "x-api-key: hunter2x;",
             '\\"password\\": \\"hunter2x\\"', "<Login password='hunter2x'>", "cookie=\"a=1; s=hunter2x\"",
-            "token: {hunter2x", "secret=[hunter2x]", "url=token=hunter2x",
+            "token: {hunter2x", "secret=[hunter2x]", "url=token=hunter2x", "mysql --password=hunter2x",
+            "--api-key=hunter2x", "java -Dpassword=hunter2x", "Command '['mysql', '--password=hunter2x']' failed",
+            "user[password]=hunter2x", "éPassword=hunter2x",
         ],
     )  # fmt: skip
     def test_said_in_a_message(self, text: str) -> None:

@@ -66,10 +66,11 @@ class Credential:
 
     def list_secrets(self) -> set[str]:
         """Return the texts that must reach no record."""
-        value = os.environ.get(self.variable, "")
-        parts = {value, encode(value), value.partition(":")[2] if self.kind == "basic" else value}
-        if self.kind == "basic":
-            parts.add(base64.b64encode(value.encode(errors="replace")).decode())
+        given, parts = os.environ.get(self.variable, ""), set[str]()
+        for value in {given, given.strip()}:  # a service may leave the end of the line out
+            parts |= {value, encode(value)}
+            if self.kind == "basic":
+                parts |= {value.partition(":")[2], base64.b64encode(value.encode(errors="replace")).decode()}
         return {part for part in parts if len(part) >= _MIN_SECRET_LENGTH}
 
 

@@ -255,6 +255,12 @@ class TestHeaders:
 
         assert {f"ann:{SECRET}", SECRET} <= set(parse_address("https://a.example", HEADERS, ()).list_secrets())
 
+    def test_are_blacked_out_without_the_end_of_their_line(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Broken promise: a token from a file, which ends with a line, came back without that and was recorded."""
+        monkeypatch.setenv(VARIABLE, f"{SECRET}\n")
+
+        assert SECRET in parse_address(["server"], None, [VARIABLE]).list_secrets()
+
     def test_reach_no_record(
         self, faulty: FaultyServer, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
     ) -> None:

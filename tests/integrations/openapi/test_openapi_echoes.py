@@ -199,3 +199,17 @@ def test_a_service_that_sends_nothing_back_is_read_as_it_is(server: RawServer, m
         result = call(registry, "x-get")
 
     assert (Outcome.OK, body) == (result.outcome, result.result.data)  # type: ignore[union-attr]
+
+
+def test_is_found_without_the_end_of_its_line(server: RawServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken promise: a key from a file, which ends with a line, came back without that, and was in the result."""
+    monkeypatch.setenv("KEY", f"{SECRETS[0]}\n")
+    body = json.dumps({"key": SECRETS[0]}).encode()
+    server.answer = make_head("200 OK", "Content-Type: application/json", f"Content-Length: {len(body)}") + body
+    document = make_document(
+        {"/a": {"get": make_operation("get")}}, server=server.url, security=[{"s": []}],
+        components={"securitySchemes": {"s": {"type": "apiKey", "in": "query", "name": "k"}}},
+    )  # fmt: skip
+    with ToolRegistry() as registry:
+        registry.register_openapi(document, namespace="x", owned_by=OPERATOR, auth_env="KEY")
+        assert {"key": "[secret]"} == call(registry, "x-get").result

@@ -101,6 +101,7 @@ class ServerAddress:
     def list_secrets(self) -> tuple[str, ...]:
         """Return the values that must reach no record: those of the variables, and what follows `Bearer` or `Basic`."""
         values = [os.environ.get(name, "") for name in self._list_secret_variables()]
+        values += [value.strip() for value in values]  # a server may leave the end of the line out
         values += [word for value in values for word in value.split()[1:2]]
         values += [part for value in values for part in _read_basic_credentials(value)]
         return tuple(sorted({value for value in values if len(value) >= _MIN_SECRET_LENGTH}, key=len, reverse=True))
