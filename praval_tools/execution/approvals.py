@@ -296,9 +296,11 @@ def make_digest(approvals: Approvals, text: bytes) -> str:
     return (approvals._make_digest if approvals.store is None else approvals.store.make_digest)(text)
 
 
-def list_entries_of_tool(approvals: Approvals, tool: str, principal: Principal) -> list[ApprovalEntry]:
-    """Return the requests of calls outside runs, of *principal* to a tool, that wait or whose answers are unused."""
-    wanted = (tool, principal.agent, principal.chain, None)
+def list_entries_of_tool(
+    approvals: Approvals, tool: str, principal: Principal, run_id: str | None = None
+) -> list[ApprovalEntry]:
+    """Return the requests of calls of a run, or outside runs, of *principal* to a tool, that wait or are answered."""
+    wanted = (tool, principal.agent, principal.chain, run_id)
     entries = [(entry, entry.request) for entry in list_unused_entries(approvals)]
     return [entry for entry, asked in entries if (asked.tool, asked.agent, asked.chain, asked.run_id) == wanted]
 

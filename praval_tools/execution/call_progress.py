@@ -58,6 +58,7 @@ class CallProgress(msgspec.Struct, eq=False):
         stored_grants: Those of them that the journal's store has counted.
         limits_acquired: Whether it has its places under limits.
         limit_places: These places, to be released.
+        is_counted_in_run: Whether it is counted among the calls of its run already: it began there before.
         approval: What it was approved for: of the tool, by `describe_approved_tool`, and the arguments.
         was_asked_about: Whether a person was asked about it before, so that it needs an approval whatever the tool and
             the policies say now.
@@ -83,6 +84,7 @@ class CallProgress(msgspec.Struct, eq=False):
     stored_grants: frozenset[str] = frozenset()
     limits_acquired: bool = False
     limit_places: list[LimitPlace] = []
+    is_counted_in_run: bool = False
     approval: tuple[tuple[str, str, str], dict[str, Any]] | None = None
     was_asked_about: bool = False
     judged_arguments: tuple[ToolImplementation, dict[str, Any] | None, BoundArguments] | None = None

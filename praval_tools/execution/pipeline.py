@@ -249,7 +249,8 @@ def _acquire_limits(runtime: Runtime, progress: CallProgress, run: RunTool) -> T
         return None
     call = progress.call
     usages = runtime.limits.list_usages(list_members(progress.principal), run.tool.name)
-    refusal = runtime.limits.acquire(usages, call.run_id, progress.limit_places)
+    run_id = None if progress.is_counted_in_run else call.run_id
+    refusal = runtime.limits.acquire(usages, run_id, progress.limit_places)
     if refusal:
         return build_not_run_result(run, Outcome.LIMITED, f"Tool {run.tool.name!r} is limited: {refusal}.", "limited")
     progress.limits_acquired = True

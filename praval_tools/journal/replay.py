@@ -90,7 +90,7 @@ class Recording:
         """Apply a record that was written while the run is open; by a resolution, the call may be made again."""
         with self._lock:
             self._apply_record(record)
-            if is_resolution and self._match_mode == "position":  # else it is found by its content anyway
+            if is_resolution:
                 self._let_find_again(self.entries[record.call_id or ""])
 
     def _let_find_again(self, entry: ReplayEntry) -> None:

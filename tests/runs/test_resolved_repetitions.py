@@ -73,6 +73,37 @@ def test_are_the_same_call(mode: Any, resolution: Any, equal_calls: int, tmp_pat
     assert equal_calls == len(post.notes)
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("resolution", [*RESOLUTIONS, {"error": "lost"}], ids=["given", "rerun", "error"])
+def test_in_doubt_since_the_run_was_opened_too(mode: Any, resolution: Any, tmp_path: Path) -> None:
+    """Broken promise: a tool that said it does not know what it did was run a second time, after the operator knew."""
+    sent, outcomes = list[str](), list[list[str]]()
+
+    def open_registry() -> ToolRegistry:
+        registry = ToolRegistry(journal=tmp_path / "runs.db")
+
+        @registry.tool("send", owned_by="ann")
+        def send(to: str) -> str:
+            """Send."""
+            sent.append(to)
+            if len(sent) == 1:
+                raise ToolInDoubtError("the line broke")
+            return "sent"
+
+        return registry
+
+    call = ToolCall(None, "send", {"to": "bob"}, "ann")
+    for _ in range(3):
+        with open_registry() as registry, registry.run("r", mode) as run:
+            outcomes.append([registry.execute(call).outcome.value])
+            if run.in_doubt:
+                run.resolve(run.in_doubt[0], **resolution)
+                outcomes[-1].append(registry.execute(call).outcome.value)
+    last = "tool_error" if "error" in resolution else "ok"
+    assert [["in_doubt", last], [last], [last]] == outcomes
+    assert 1 + ("rerun" in resolution) == len(sent)
+
+
 @pytest.mark.parametrize("next_id", ["c2", None])
 def test_are_not_what_is_recorded_next(next_id: str | None, tmp_path: Path) -> None:
     """By position, an equal call that has its own record, or an id of its own, is that one."""

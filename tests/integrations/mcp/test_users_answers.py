@@ -18,7 +18,7 @@ from mcp import Client
 from mcp_http_rig import HANDSHAKE, RawClient, read_all, request, serve
 from mcp_rig import ERAS, get_text, run
 
-from praval_tools import Allow, Deny, ToolCall, ToolRegistry
+from praval_tools import Allow, Deny, ToolCall, ToolContext, ToolRegistry
 from praval_tools.execution.approvals import list_unused_entries
 from praval_tools.integrations.mcp import http_app, open_tokens, server
 from praval_tools.registry.registry import get_runtime
@@ -138,6 +138,62 @@ def test_of_the_operator_are_for_the_call_that_was_shown(era: str, registry: Too
     run(main)
     assert [] == wired
     assert registry.execute(host_call).success
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("who", ["user", "operator"])
+def test_count_inside_a_run(era: str, who: str, wired: list[str]) -> None:
+    """A server that is used inside a journaled run never found the approvals of its calls."""
+    registry = ToolRegistry(journal="memory")
+
+    @registry.tool("wire", shared=True, requires_approval=True)
+    def wire(to: str) -> str:
+        """Send money."""
+        wired.append(to)
+        return "sent"
+
+    async def answer(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+        return YES
+
+    async def main() -> None:
+        async with registry.run("r"):
+            served = server(registry, agent="analyst", elicit_approvals=who == "user")
+            async with Client(served, mode=era, elicitation_callback=answer) as client:
+                for _ in range(2):
+                    result = await client.call_tool("wire", {"to": "bob"})
+                    if who == "operator":
+                        assert result.is_error
+                        registry.approvals.answer(registry.approvals.pending()[0].id, Allow(by="eve"))
+                        result = await client.call_tool("wire", {"to": "bob"})
+                    assert "sent" == get_text(result)
+
+    run(main)
+    assert ["bob", "bob"] == wired
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_call_that_needs_no_approval_any_more_is_another_one(era: str, registry: ToolRegistry) -> None:
+    """It had the id and the key of the one that waits, which then ran with the same key."""
+    keys = list[str | None]()
+
+    @registry.tool("pay", shared=True, requires_approval=True)
+    def pay(context: ToolContext) -> str:
+        """Pay."""
+        keys.append(context.idempotency_key)
+        return "paid"
+
+    async def main() -> None:
+        async with Client(server(registry, agent="analyst"), mode=era) as client:
+            await client.call_tool("pay", {})
+            registry.configure("pay", requires_approval=False)
+            assert "paid" == get_text(await client.call_tool("pay", {}))
+            registry.configure("pay", requires_approval=True)
+            (request,) = registry.approvals.pending()
+            registry.approvals.answer(request.id, Allow(by="eve"))
+            assert "paid" == get_text(await client.call_tool("pay", {}))
+
+    run(main)
+    assert 2 == len(set(keys))
 
 
 @pytest.mark.parametrize("era", ERAS)
