@@ -225,9 +225,12 @@ class ReplayEntry(msgspec.Struct, eq=False):
         """
         Apply the record of its end, or of a refusal.
 
-        A refusal says nothing of a call that an earlier process began, unless a person denied that it runs again.
+        A refusal says nothing of a call that an earlier process began, unless a person denied that it runs again;
+        nothing that comes after a final end replaces that.
         """
         self._count_attempt(record)
+        if self.status == "done":
+            return
         is_unfinished = record.type == _REFUSED and self.status in UNFINISHED_STATUSES
         if is_unfinished and outcome is not Outcome.APPROVAL_DENIED:
             self._was_asked_again = self._was_asked_again or outcome is Outcome.APPROVAL_REQUIRED

@@ -163,16 +163,14 @@ class EventWriter:
     def _confirm_append(
         self, write_state: CallWriteState, item: Item, effect: str, outcome: Outcome | None
     ) -> CallSteps[None]:
-        """Append *item* again, to learn whether the store has it; interrupted once more, learn it in a callback."""
+        """Append *item* again, to learn whether the store has it; interrupted once more, an end counts all the same."""
         try:
             answer: Answer = yield AppendToJournal(self.store, item)
         except JournalError as error:
             answer = Answer(Status.FAILED, error=error)
         except BaseException:
-            if outcome is not None:
-                self.store.submit([item]).add_done_callback(
-                    lambda future: self._handle_confirmation(write_state, item, outcome, future)
-                )
+            if outcome is not None:  # which the store takes, or has: nothing else may follow it in the run
+                self.update_run(write_state, item, outcome)
             raise
         if answer.status is _DONE:
             self._apply_to_run(write_state, item, outcome)
@@ -180,12 +178,6 @@ class EventWriter:
             self.update_run(write_state, item, outcome)
         else:
             self._handle_refused_append(answer, effect)
-
-    def _handle_confirmation(
-        self, write_state: CallWriteState, item: Item, outcome: Outcome, future: Future[list[Answer]]
-    ) -> None:
-        if future.exception() is None and future.result()[0].status in (Status.DONE, Status.EXISTS):
-            self.update_run(write_state, item, outcome)
 
     def _apply_to_run(self, write_state: CallWriteState, item: Item, outcome: Outcome | None) -> None:
         if item.uses and any(use.grant_id == self._key_id for use in item.uses):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import FrameType
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from praval_tools import Allow, ToolCall, ToolContext, ToolRegistry
+from praval_tools import Allow, Deny, ToolCall, ToolContext, ToolRegistry
 from praval_tools.errors import JournalError
 from praval_tools.runs.call_writer import CallWriter
 
@@ -315,3 +316,44 @@ def test_of_a_call_that_waits_for_an_approval(mode: Any, call_id: str | None, st
     for _ in range(2):
         assert "ok" == asyncio.run(program())
     assert ["asked"] == asked
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("steps", [0, 1, 2, 3])
+@pytest.mark.parametrize("cancels", [1, 2, 3])
+def test_that_was_denied_stays_denied(mode: Any, steps: int, cancels: int, tmp_path: Path) -> None:
+    """Broken promise: a No that was being recorded as the call was cancelled twice was lost, and it was asked anew."""
+    paid = list[int]()
+
+    def open_registry() -> ToolRegistry:
+        registry = ToolRegistry(journal=tmp_path / "runs.db")
+
+        @registry.tool("pay", owned_by="ann", requires_approval=True)
+        async def pay(amount: int) -> str:
+            """Pay."""
+            paid.append(amount)
+            return "paid"
+
+        registry.add_policy(lambda *_: time.sleep(0.02))  # the store writes meanwhile
+        return registry
+
+    async def program(*, stops: bool = False) -> str:
+        call = ToolCall("c1", "pay", {"amount": 5}, "ann")
+        async with open_registry() as registry, registry.run("r", mode):
+            if stops:
+                task = asyncio.ensure_future(registry.aexecute(call))
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                for _ in range(cancels):
+                    task.cancel()
+                    await asyncio.sleep(0)
+                await asyncio.wait([task])
+            return (await registry.aexecute(call)).outcome.value
+
+    assert "approval_required" == asyncio.run(program())
+    with open_registry() as registry:
+        registry.approvals.answer(registry.approvals.pending()[0].id, Deny("no", by="eve"))
+    assert ["approval_denied"] * 2 == [asyncio.run(program(stops=True)), asyncio.run(program())]
+    with open_registry() as registry:
+        assert [] == registry.approvals.pending()
+    assert [] == paid
