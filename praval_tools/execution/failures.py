@@ -208,13 +208,22 @@ def make_typed_error(result: ToolResult) -> BaseException:
         error = result.exception
         with activate_tool_frame(result.name), suppress(Exception):  # its class may be one of the tool, without a place
             error.result = result
+            _name_call(error, result)
         return error
     else:
         error = _ERROR_FACTORIES.get(result.outcome, ToolCallError)(text)
         if isinstance(error, ToolAccessError):
             error.decision = result.decision
     error.result = result
+    _name_call(error, result)
     return error
+
+
+def _name_call(error: ToolCallError, result: ToolResult) -> None:
+    """Say in an error which call is in doubt, where the tool raised it, which does not know."""
+    if isinstance(error, ToolInDoubtError) and error.call_id is None:
+        error.run = error.run_id = result.run_id
+        error.call = error.call_id = result.tool_call_id
 
 
 _ERROR_FACTORIES: Final[dict[Outcome, Callable[[str], ToolCallError]]] = {

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from praval_tools import ToolCall, ToolInDoubtError, ToolRegistry
+from praval_tools import ToolCall, ToolExecutionError, ToolInDoubtError, ToolRegistry
 
 MODES: Any = ["content", "position", "id"]
 RESOLUTIONS: list[Any] = [{"result": "given"}, {"rerun": True}]
@@ -95,10 +95,15 @@ def test_in_doubt_since_the_run_was_opened_too(mode: Any, resolution: Any, tmp_p
     call = ToolCall(None, "send", {"to": "bob"}, "ann")
     for _ in range(3):
         with open_registry() as registry, registry.run("r", mode) as run:
-            outcomes.append([registry.execute(call).outcome.value])
-            if run.in_doubt:
-                run.resolve(run.in_doubt[0], **resolution)
-                outcomes[-1].append(registry.execute(call).outcome.value)
+            try:
+                registry.toolset("ann").call("send", to="bob")
+                outcomes.append(["ok"])
+            except ToolInDoubtError as error:
+                assert "r" == error.run_id
+                run.resolve(str(error.call_id), **resolution)
+                outcomes.append(["in_doubt", registry.execute(call).outcome.value])
+            except ToolExecutionError:
+                outcomes.append(["tool_error"])
     last = "tool_error" if "error" in resolution else "ok"
     assert [["in_doubt", last], [last], [last]] == outcomes
     assert 1 + ("rerun" in resolution) == len(sent)
