@@ -204,26 +204,25 @@ def make_typed_error(result: ToolResult) -> BaseException:
     error: ToolCallError
     if result.outcome is Outcome.TOOL_ERROR and result.exception is not None:
         error = make_execution_error(result.name, result.exception, text)
+    elif result.outcome is Outcome.IN_DOUBT and _is_of_tool(result):  # which may raise one object for several calls
+        error = ToolInDoubtError(text, result.run_id, result.tool_call_id)
+        error.__cause__ = result.exception
     elif has_type(result.exception, ToolCallError):
         error = result.exception
         with activate_tool_frame(result.name), suppress(Exception):  # its class may be one of the tool, without a place
             error.result = result
-            _name_call(error, result)
         return error
     else:
         error = _ERROR_FACTORIES.get(result.outcome, ToolCallError)(text)
         if isinstance(error, ToolAccessError):
             error.decision = result.decision
     error.result = result
-    _name_call(error, result)
     return error
 
 
-def _name_call(error: ToolCallError, result: ToolResult) -> None:
-    """Say in an error which call is in doubt, where the tool raised it, which does not know."""
-    if isinstance(error, ToolInDoubtError) and error.call_id is None:
-        error.run = error.run_id = result.run_id
-        error.call = error.call_id = result.tool_call_id
+def _is_of_tool(result: ToolResult) -> bool:
+    """Tell whether the tool raised the exception of *result*, and not the library, which says which call is meant."""
+    return result.exception is not None and read_attribute(result.name, result.exception, "call_id") is None
 
 
 _ERROR_FACTORIES: Final[dict[Outcome, Callable[[str], ToolCallError]]] = {

@@ -126,3 +126,21 @@ def test_are_not_what_is_recorded_next(next_id: str | None, tmp_path: Path) -> N
         run.resolve(run.in_doubt[0], result="given")
         assert "ok" == send(registry, next_id)
     assert 2 == len(post.sent)
+
+
+def test_one_error_of_several_calls_puts_each_in_doubt() -> None:
+    """Calls that wait for one connection get one error object when it is lost; the second was an ordinary error."""
+    registry, lost = ToolRegistry(journal="memory"), ToolInDoubtError("the line broke")
+
+    @registry.tool("send", owned_by="ann")
+    def send(to: str) -> str:
+        """Send."""
+        raise lost
+
+    with registry.run("r") as run:
+        for to in ("bob", "eve"):
+            with pytest.raises(ToolInDoubtError, match="the line broke") as caught:
+                registry.toolset("ann").call("send", to=to)
+            assert "r" == caught.value.run_id
+            assert caught.value.call_id == run.in_doubt[-1].tool_call_id
+        assert 2 == len(run.in_doubt)

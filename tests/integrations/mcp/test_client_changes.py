@@ -223,7 +223,7 @@ class TestPins:
     def test_hints_that_warn_count(
         self, registry: ToolRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pin: bool
     ) -> None:
-        """Broken promise: with a pin the warning was passed over, so that no policy saw it, and nobody was told."""
+        """Broken promise: with a pin the warning was passed over: no policy saw it, and no problem said it."""
         source = register_plain(registry, "normal", tmp_path / "notes", pin=pin, env=[VARIABLE])
         change_definition(monkeypatch, annotations={"destructiveHint": True})
         kill_server(tmp_path / "notes")
