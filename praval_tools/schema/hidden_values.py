@@ -16,12 +16,12 @@ from praval_tools.schema.schema_tree import (
     map_subschemas,
 )
 from praval_tools.schema.secret_marks import has_secret_schema, marks_secret
-from praval_tools.schema.secret_names import DEFAULT_SECRET_NAMES, SecretNames, is_amount
+from praval_tools.schema.secret_names import DEFAULT_SECRET_NAMES, SecretNames, is_amount, tells_secret
 
 _VALUE_KEYWORDS: Final = ("default", "examples", "example")
 _DEFINITIONS: Final = ("$defs", "definitions")
 _ITEM_LISTS: Final = ("prefixItems", "items")
-_is_secret_name: Final = SecretNames(DEFAULT_SECRET_NAMES)
+_secret_names: Final = SecretNames(DEFAULT_SECRET_NAMES)
 
 
 class _Secrecy(IntEnum):
@@ -64,14 +64,14 @@ def blank_values(schema: SchemaPart) -> SchemaPart:
     return {keyword: None if keyword in _VALUE_KEYWORDS else value for keyword, value in copied.items()}
 
 
-def holds_named_secret(name: str, value: object) -> bool:
-    """Tell whether a JSON value is a secret by its *name*, or by that of anything in it."""
-    return is_named_secret(name, value) or _holds_secret(value)
+def holds_named_secret(name: str, value: object, siblings: Mapping[str, object]) -> bool:
+    """Tell whether a JSON value is a secret by its *name*, by that which a sibling gives it, or by anything in it."""
+    return is_named_secret(_secret_names.get_naming_key(name, siblings), value) or _secret_names.holds_secret(value)
 
 
 def is_named_secret(name: str, value: object) -> bool:
     """Tell whether a value, JSON or not, is a secret by its *name*: neither empty, true or false, nor an amount."""
-    return _is_secret_name(name) and _tells_secret(name, value)
+    return _secret_names.is_secret_member(name, value)
 
 
 class _ValueHider:
@@ -87,8 +87,8 @@ class _ValueHider:
         for part in parts:
             if marks_secret(part):
                 self._raise_secrecy([part], _Secrecy.MARKED)
-            members = [*_list_members(part, "properties"), *_list_named_items(part)]
-            named = [inner for name, inner in members if _is_secret_name(name)]
+            properties = [(name, inner) for _, name, inner in _list_properties(part)]
+            named = [inner for name, inner in (*properties, *_list_named_items(part)) if _secret_names(name)]
             self._raise_secrecy(named, _Secrecy.NAMED)
 
     def _find_marking_definitions(self) -> Set[str]:
@@ -125,11 +125,10 @@ class _ValueHider:
         )
         if isinstance(rest.get("properties"), dict):
             changed["properties"] = {
-                key: self.hide(inner, max(secrecy, _Secrecy(_is_secret_name(key))), key)
-                for key, inner in _list_members(rest, "properties")
+                key: self._hide_member(inner, secrecy, own_name) for key, own_name, inner in _list_properties(rest)
             }
         for keyword, items in lists.items():
-            changed[keyword] = [self._hide_item(inner, secrecy, name) for inner in items]
+            changed[keyword] = [self._hide_member(item, secrecy, get_item_name(item) or name) for item in items]
         for keyword in _DEFINITIONS:
             if isinstance(rest.get(keyword), dict):
                 changed[keyword] = {
@@ -138,9 +137,8 @@ class _ValueHider:
                 }
         return {keyword: changed.get(keyword, value) for keyword, value in rest.items()}
 
-    def _hide_item(self, item: SchemaPart, secrecy: _Secrecy, name: str) -> SchemaPart:
-        own_name = get_item_name(item)
-        return self.hide(item, max(secrecy, _Secrecy(_is_secret_name(own_name))), own_name or name)
+    def _hide_member(self, member: SchemaPart, secrecy: _Secrecy, name: str) -> SchemaPart:
+        return self.hide(member, max(secrecy, _Secrecy(_secret_names(name))), name)
 
     def _contains_marks(self, part: JsonSchema) -> bool:
         return _has_hidden_place(part) or not self._marking.isdisjoint(_iter_references(part))
@@ -149,6 +147,27 @@ class _ValueHider:
 def _list_members(part: JsonSchema, keyword: str) -> list[tuple[str, SchemaPart]]:
     members = part.get(keyword)
     return list(members.items()) if isinstance(members, dict) else []
+
+
+def _list_properties(part: JsonSchema) -> list[tuple[str, str, SchemaPart]]:
+    """Return the members of an object by their keys, with what names them: a `value` may be that of a `Cookie`."""
+    members = _list_members(part, "properties")
+    return [(key, _find_pair_name(members) if key == "value" else key, inner) for key, inner in members]
+
+
+def _find_pair_name(members: list[tuple[str, SchemaPart]]) -> str:
+    """Return the name of a secret that the schemas beside `value` show; `value` itself where they show none."""
+    pairs = ({key: text} for key, inner in members if isinstance(inner, dict) for text in _list_values(inner))
+    names = (_secret_names.get_naming_key("value", pair) for pair in pairs)
+    return next((name for name in names if name != "value"), "value")
+
+
+def _list_values(part: JsonSchema) -> list[object]:
+    """Return the values that a schema shows: its default, its examples, and the only value that it allows."""
+    examples, allowed = part.get("examples"), part.get("enum")
+    values = [part.get("const"), part.get("default"), part.get("example")]
+    values += examples if isinstance(examples, list) else []
+    return values + (allowed if isinstance(allowed, list) and len(allowed) == 1 else [])
 
 
 def _list_named_items(part: JsonSchema) -> list[tuple[str, SchemaPart]]:
@@ -160,7 +179,7 @@ def _list_named_items(part: JsonSchema) -> list[tuple[str, SchemaPart]]:
 def _has_hidden_place(schema: JsonSchema) -> bool:
     """Tell whether *schema* marks anything as secret, or names a place of an array so: no key of a value says it."""
     places = (place for part in iter_schemas(schema) for place in _list_named_items(part))
-    is_named = any(_is_secret_name(name) and _takes_secret(name, item) for name, item in places)
+    is_named = any(_secret_names(name) and _takes_secret(name, item) for name, item in places)
     return is_named or has_secret_schema(schema)
 
 
@@ -179,21 +198,6 @@ def _is_hidden(keyword: str, value: object, secrecy: _Secrecy, name: str, *, is_
     values = value if keyword == "examples" and isinstance(value, list) else [value]
     if secrecy is _Secrecy.MARKED:
         return any(item is not None for item in values)
-    if (is_around and any(values)) or any(map(_holds_secret, values)):
+    if (is_around and any(values)) or any(map(_secret_names.holds_secret, values)):
         return True
-    return secrecy is _Secrecy.NAMED and any(_tells_secret(name, item) for item in values)
-
-
-def _holds_secret(value: object) -> bool:
-    """Tell whether a JSON value has a member, at any depth, that is named like a secret and is one."""
-    if isinstance(value, Mapping):
-        named = any(is_named_secret(key, item) for key, item in value.items())
-        return named or any(map(_holds_secret, value.values()))
-    return isinstance(value, list) and any(map(_holds_secret, value))
-
-
-def _tells_secret(name: str, value: object) -> bool:
-    """Tell whether a value under the name of a secret is one: neither empty, nor true or false, nor an amount."""
-    if value is None or isinstance(value, bool) or (type(value) in (str, list, dict) and not value):
-        return False  # a value of another class is not asked whether it is empty
-    return not (isinstance(value, int | float) and is_amount(name))
+    return secrecy is _Secrecy.NAMED and any(tells_secret(name, item) for item in values)

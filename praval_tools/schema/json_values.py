@@ -28,6 +28,8 @@ SCALAR_TYPES: Final = frozenset((str, int, float, bool, type(None)))
 
 _MAX_EXACT_FLOAT: Final = 2.0**53
 
+_JSON_OPENERS: Final = ("{", "[", '"')
+
 JsonPath = tuple[str | int, ...]
 
 
@@ -293,6 +295,29 @@ def _make_sort_key(item: object) -> str:
         return to_canonical_json(item)
     except (TypeError, ValueError):
         return repr(item)
+
+
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_json_text(text: str) -> object:
+    """Return the object, list or text of which *text* is the JSON; *text* itself where it is none, or repeats a key."""
+    if text[:64].lstrip()[:1] not in _JSON_OPENERS:
+        return text
+    import json
+
+    try:
+        value: object = json.loads(text, object_pairs_hook=_build_unique_dict, parse_constant=reject_constant)
+    except (ValueError, RecursionError):
+        return text
+    return value
+
+
+def _build_unique_dict(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("a repeated key")
+    return members
 
 
 def reject_constant(name: str) -> NoReturn:

@@ -1,10 +1,14 @@
-"""Recognizes keys that name secrets, such as `password`, and finds the values that follow them in plain text."""
+"""Recognizes keys that name secrets, such as `password`, and finds the values that they name in JSON and in text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, TypeVar
+
+from praval_tools.schema.json_values import read_json_text
+
+StepT = TypeVar("StepT")
 
 DEFAULT_SECRET_NAMES: Final = (
     "password", "passwd", "pwd", "passphrase", "passcode", "secret", "secret_key", "token", "api_key", "authorization",
@@ -16,6 +20,7 @@ _AMOUNT_WORDS: Final = frozenset(
     {"max", "min", "count", "limit", "length", "len", "num", "number", "total", "used", "usage", "budget", "size"}
 )
 _WORD_BOUNDARY: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+")
+_NAME_KEYS: Final = ("name", "key", "header")
 _MIN_SUBSTRING_LENGTH: Final = 8
 _MAX_CACHED_KEYS: Final = 8_192
 
@@ -67,6 +72,37 @@ class SecretNames:
         words = _split_words(key)
         return any(_contains_words(words, pattern) for pattern in self._word_patterns)
 
+    def is_secret_member(self, key: str, value: object) -> bool:
+        """Tell whether a value, JSON or not, is a secret by its *key*: neither empty, true or false, nor an amount."""
+        return self(key) and tells_secret(key, value)
+
+    def get_naming_key(self, step: StepT, container: Mapping[str, object]) -> StepT | str:
+        """Return the key that names the member *step*: of `{"name": "Cookie", "value": …}` it is the name."""
+        if step != "value":
+            return step
+        names = (name for key in _NAME_KEYS if type(name := container.get(key)) is str and self(name))
+        return next(names, step)
+
+    def holds_secret(self, value: object) -> bool:
+        """Tell whether a journal would hide anything of a JSON value, at any depth and in any text, by these names."""
+        parts = [value]
+        while parts:
+            part = parts.pop()
+            if isinstance(part, Mapping):
+                named = ((self.get_naming_key(key, part), item) for key, item in part.items())
+                if any(self.is_secret_member(key, item) for key, item in named):
+                    return True
+                parts += part.values()
+            elif isinstance(part, list):
+                parts += part
+            elif isinstance(part, str):
+                inner = read_json_text(part)
+                if inner is not part:
+                    parts.append(inner)
+                elif any(True for _ in self.find_values(part)):
+                    return True
+        return False
+
     def find_values(self, text: str, more_names: frozenset[str] = frozenset()) -> Iterator[tuple[int, int]]:
         """Yield start and end of the secrets in *text* that is not JSON: `"password": "…`, `token=…`, *more_names*."""
         if "=" not in text and ":" not in text:
@@ -98,6 +134,13 @@ def _find_value_span(text: str, start: int) -> tuple[int, int]:
         return start, len(text)
     match = _UNQUOTED_VALUE_PATTERN.match(text, start)
     return start, match.end() if match is not None else start
+
+
+def tells_secret(key: str, value: object) -> bool:
+    """Tell whether a value under the key of a secret is one: neither empty, nor true or false, nor an amount."""
+    if value is None or isinstance(value, bool) or (type(value) in (str, list, dict) and not value):
+        return False  # a value of another class is not asked whether it is empty
+    return not (isinstance(value, int | float) and is_amount(key))
 
 
 def is_amount(key: str) -> bool:

@@ -94,11 +94,12 @@ class Signature(msgspec.Struct, frozen=True, gc=False):
 
     def describe_parameters(self) -> dict[str, dict[str, Any]]:
         """Return the type of each visible parameter as text, whether it is required, and its default, if not secret."""
+        defaults = {parameter.name: _read_default(parameter) for parameter in self.parameters}
         return {
             parameter.name: {
                 "type": format_hint(parameter.hint),
                 "required": parameter.default is NOTHING,
-                "default": None if _hides_default(parameter) else parameter.default,
+                "default": None if _hides_default(parameter.name, defaults) else parameter.default,
             }
             for parameter in self.parameters
             if parameter.kind == "normal"
@@ -109,15 +110,19 @@ class Signature(msgspec.Struct, frozen=True, gc=False):
         return format_hint(self.returns)
 
 
-def _hides_default(parameter: Parameter) -> bool:
-    """Tell whether there is no default to be shown: it may be a secret by a mark or a name, or cannot be read."""
+def _read_default(parameter: Parameter) -> object:
+    """Return a default as JSON; `NOTHING` where there is none, or it is marked as secret, or cannot be read."""
     default = parameter.default
     if default is NOTHING or contains_secret_mark(parameter.hint) or has_marked_values(default):
-        return True
+        return NOTHING
     try:
-        return holds_named_secret(parameter.name, ValueReader().read(to_plain_argument(default)))
+        return ValueReader().read(to_plain_argument(default))
     except Unencodable:
-        return True
+        return NOTHING
+
+
+def _hides_default(name: str, defaults: Mapping[str, object]) -> bool:
+    return defaults[name] is NOTHING or holds_named_secret(name, defaults[name], defaults)
 
 
 class _SignatureReader(msgspec.Struct):

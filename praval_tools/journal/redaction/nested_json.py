@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from praval_tools.journal.redaction.secret_search import MarkedSpan, SecretMarkers
 from praval_tools.lazy_regex import LazyRegex
-from praval_tools.schema.json_values import reject_constant
+from praval_tools.schema.json_values import read_json_text
 from praval_tools.tools.value_codec import PythonValue, is_plain_json
 
 _MAX_JSON_NESTING: Final = 100
 """Levels down to which JSON text inside JSON text is read; deeper it is searched as text."""
-
-_JSON_OPENERS: Final = ("{", "[", '"')
 
 _SCALAR: Final = LazyRegex(r'"[^"\\]*(?:\\.[^"\\]*)*"|[^\s\[\]{},:"]+')
 
 
 def parse_json(text: str, level: int = 0) -> PythonValue:
     """Return the value of which *text* is the JSON text; the text itself where it is none, or repeats a key."""
-    if text[:64].lstrip()[:1] not in _JSON_OPENERS or level > _MAX_JSON_NESTING:
-        return text
-    try:
-        value = json.loads(text, object_pairs_hook=_build_unique_dict, parse_constant=reject_constant)
-    except (ValueError, RecursionError):
-        return text
+    value = read_json_text(text) if level <= _MAX_JSON_NESTING else text
     return value if is_plain_json(value) else text
 
 
@@ -64,10 +56,3 @@ def iter_json_parts(text: str, spans: Iterable[MarkedSpan], secrets: SecretMarke
 def decode_bytes(value: bytes | bytearray) -> str:
     """Return the text of bytes, also of those that are no UTF-8."""
     return value.decode("utf-8", "surrogateescape")
-
-
-def _build_unique_dict(pairs: list[tuple[str, PythonValue]]) -> dict[str, PythonValue]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError("a repeated key")
-    return members

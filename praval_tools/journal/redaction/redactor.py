@@ -55,7 +55,6 @@ _DIGEST_DOMAIN: Final = b"praval-tools/redaction/1\0"
 _WHOLE_DIGEST_DOMAIN: Final = b"praval-tools/digest/1\0"
 _DIGEST_DIGITS: Final = 32
 MARKER_PATTERN: Final = re.compile(r"\[secret [0-9a-f]{32}\]")
-_NAME_KEYS: Final = ("name", "key", "header")
 _SIZED_TYPES: Final = (str, bytes, list, dict, tuple, set, frozenset)
 
 _MAX_REFUSED_SECRET_LENGTH: Final = 8_192
@@ -175,13 +174,6 @@ class Redactor:
             return True
         return type(key) is str and self.secret_names(key) and not (kind in (int, float) and is_amount(key))
 
-    def get_naming_key(self, step: object, container: Mapping[PythonValue, PythonValue]) -> object:
-        """Return the key that names the member *step*: of `{"name": "Cookie", "value": …}` it is the name."""
-        if step != "value":
-            return step
-        names = (name for key in _NAME_KEYS if type(name := container.get(key)) is str and self.secret_names(name))
-        return next(names, step)
-
 
 def _collect_secret_texts(
     secrets: Iterable[PythonValue], known_names: Container[PythonValue] | None = None
@@ -223,7 +215,7 @@ class _SecretFinder:
             for step, member in value.items():
                 if type(step) is not str:  # an object that can be hashed has fields, too
                     self._search(None, step, UNKNOWN_NODES, level + 1)
-                key = self._redactor.get_naming_key(step, value)
+                key = self._redactor.secret_names.get_naming_key(step, value)
                 self._search(key, member, get_member_nodes(nodes, step), level + 1)
         elif kind in (list, tuple, set, frozenset):
             for index, item in _enumerate_items(value, kind):
@@ -283,7 +275,7 @@ class _SecretReplacer:
         clean, is_same = {}, True
         for step, member in value.items():
             name = self._redactor.make_marker(step) if step in secret_keys else self._replace_in_key(step, nodes, level)
-            key = self._redactor.get_naming_key(step, value)
+            key = self._redactor.secret_names.get_naming_key(step, value)
             clean[name] = self.replace(member, get_member_nodes(nodes, step), level + 1, key)
             is_same = is_same and name is step and clean[name] is member
         return value if is_same else clean
