@@ -70,12 +70,15 @@ class SchemaRedactor:
             secret_definitions |= definitions
 
     def redact_value(self, value: object) -> object:
-        """Return a JSON value with what stands under names of secrets replaced."""
+        """Return a JSON value with what stands under or beside names of secrets replaced, and texts that hold such."""
         if isinstance(value, Mapping):
+            names = {key: self._names_secret.get_naming_key(str(key), value) for key in value}
             return {
-                key: SECRET_TEXT if self._is_secret_key(str(key), item) else self.redact_value(item)
+                key: SECRET_TEXT if self._is_secret_key(names[key], item) else self.redact_value(item)
                 for key, item in value.items()
             }
+        if isinstance(value, str):
+            return SECRET_TEXT if self._names_secret.holds_secret(value) else value
         return list(map(self.redact_value, value)) if isinstance(value, list | tuple) else value
 
     def _is_secret_key(self, key: str, value: object) -> bool:

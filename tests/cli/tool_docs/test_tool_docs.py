@@ -268,6 +268,26 @@ class TestPages:
 
         assert "hush" not in files and "[secret]" in files
 
+    def test_secrets_of_pairs_and_in_texts(self, tmp_path: Path) -> None:
+        """Broken promise: defaults and bounds were shown that journals hide by a name beside them, or in a text."""
+        pairs = [{"name": "Cookie", "value": "hush"}, {"name": "Accept", "value": "json"}]
+        address = "https://h/?token=hush"
+
+        def fetch(
+            headers: list[dict[str, str]] = pairs, url: str = address, body: str = '{"password": "hush"}',
+            name: str = "Cookie", value: str = "hush", dsn: str = "host=h",
+        ) -> None:  # fmt: skip
+            """Fetch."""
+
+        registry = ToolRegistry()
+        registry.register_tool(Tool.from_function(fetch, owned_by="ann"))
+        Agent("clerk", registry=registry)
+        registry.grant("fetch", "clerk", where={"url": {"const": address}, "headers": {"const": pairs}})
+        files = build_files(registry, tmp_path)
+
+        assert "hush" not in files and "[secret]" in files
+        assert "Accept" in files and "json" in files and "host=h" in files
+
     def test_secrets_by_names_of_items(self, tmp_path: Path) -> None:
         """The name of an item of an array is its title."""
         word = {"type": "string", "default": "hush"}
