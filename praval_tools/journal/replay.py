@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from praval_tools.errors import ReplayMismatchError
 from praval_tools.forks import ForkSafeLock
 from praval_tools.journal.events import EventType
-from praval_tools.journal.replay_entry import ReplayEntry, ReplayQuery
+from praval_tools.journal.replay_entry import UNFINISHED_STATUSES, ReplayEntry, ReplayQuery
 from praval_tools.journal.storage.protocol import Record
 
 if TYPE_CHECKING:
@@ -132,8 +133,7 @@ class Recording:
             elif not entry.matches(query):
                 raise ReplayMismatchError(self.run_id, entry.call_id, str(entry), str(query))
             if not entry.is_claimed and entry.status != "done":  # before it leaves its places, for an interrupt there
-                held.append(entry)
-                entry.is_claimed = True
+                self._claim(entry, held)
             entry.was_requested = entry.is_matched = True
             entry.is_resolved = entry.was_stopped = False
             if query.call_id is None:
@@ -258,14 +258,16 @@ class Recording:
         """
         Tell whether *query*, which is equal to *entry*, is not that call made again.
 
-        A call that waits for an approval is made again under its id, or under none; by position one without an id is
-        made again once it was stopped or resolved, or has an answer: before, it is the next call of the program.
+        A call that waits for an approval is made again under its id, or under none where it had none; by position one
+        without an id is made again once it was stopped or resolved, or has an answer: before, it is the next call.
         """
         if not (entry.is_asked or entry.is_resolved):
             return False
         if query.call_id is not None:
             is_own_id = query.call_id == entry.call_id
             return entry.has_requested_id or (entry.was_requested_without_id and not is_own_id)
+        if entry.has_requested_id:
+            return True
         is_made_again = entry.was_stopped or entry.is_resolved or entry.call_id in answered
         return self._match_mode == "position" and not is_made_again
 
@@ -278,14 +280,29 @@ class Recording:
         """
         with self._lock:
             if not entry.is_claimed:
-                entry.is_claimed = entry.is_matched = True  # the call that had claimed it may have been stopped
-                held.append(entry)
+                self._claim(entry, held)
+                entry.is_matched = True  # the call that had claimed it may have been stopped
                 return None
             if entry.release_future is None:
                 from concurrent.futures import Future
 
                 entry.release_future = Future()
             return entry.release_future
+
+    def _claim(self, entry: ReplayEntry, held: list[ReplayEntry]) -> None:
+        """Claim *entry*; where its tool may run again, let it find the calls again that it made before, in order."""
+        held.append(entry)
+        entry.is_claimed = True
+        if entry.status not in UNFINISHED_STATUSES:
+            return
+        inner = [one for one in self.entries.values() if one.parent_id == entry.call_id and one.is_matched]
+        if self._match_mode == "position":
+            self._by_position.setdefault(entry.call_id, deque()).extendleft(reversed(inner))
+        for one in sorted(inner, key=lambda one: one.begin_seq or math.inf):
+            one.is_matched = False
+            if self._match_mode != "position":
+                self._remove_from_index(one)
+                self._index_by_content(one, first=False)
 
     def release(self, entry: ReplayEntry) -> None:
         """Give *entry* back, and wake the callers that wait for it."""

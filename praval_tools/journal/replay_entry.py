@@ -132,6 +132,8 @@ class ReplayEntry(msgspec.Struct, eq=False):
     has_given_id: bool = False
     """Whether its caller gave it its id; else the library made that."""
     attempts: int = -1
+    has_begun: bool = False
+    """Whether it was started, and not stopped before its tool was entered."""
     may_have_run: bool = False
     was_entered: bool = False
     """Whether its tool was entered, or may have been, since the run was opened here."""
@@ -180,7 +182,7 @@ class ReplayEntry(msgspec.Struct, eq=False):
     def _apply_rerun(self, record: Record) -> None:
         """Apply *record*, by which the call may run again; that it may have been entered before stays known."""
         self.may_have_run = self.may_have_run or decode_body(record, _decode_call_fields).by != LIBRARY
-        self._status = "rerun" if self.may_have_run else "released"
+        self._status, self.has_begun = "rerun" if self.may_have_run else "released", self.may_have_run
 
     def _apply_fields(self, record: Record) -> _CallFields:
         fields = decode_body(record, _decode_call_fields)
@@ -220,6 +222,7 @@ class ReplayEntry(msgspec.Struct, eq=False):
         """Apply the record of its start; an end before it, such as a wait for an approval, says nothing of it."""
         self._count_attempt(record)
         self.start, self.end, self._status, self._was_asked_again = record, None, "doubt", False
+        self.has_begun = True
 
     def mark_ended(self, record: Record, outcome: Outcome) -> None:
         """

@@ -12,7 +12,7 @@ from praval_tools.execution.call_progress import CallPipeline, CallProgress
 from praval_tools.execution.effects import RequestApproval, RunTool
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.redaction.redactor import Redactor
-from praval_tools.journal.replay_entry import UNFINISHED_STATUSES, ReplayEntry, ReplayQuery
+from praval_tools.journal.replay_entry import ReplayEntry, ReplayQuery
 from praval_tools.journal.stats import UsageStats
 from praval_tools.journal.storage.protocol import INTENT, Store
 from praval_tools.runs.approval_recording import ApprovalRecorder
@@ -135,7 +135,7 @@ class Recorder:
             else:
                 write_state.start_written = entry.attempts >= INTENT
                 progress.was_asked_about = progress.was_asked_about or entry.is_asked
-                progress.is_counted_in_run = status_before in UNFINISHED_STATUSES
+                progress.is_counted_in_run = entry.has_begun
                 result = yield from self._run_and_record(progress, steps, plan, write_state)
         finally:
             entry.secrets = builder.secrets

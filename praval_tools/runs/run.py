@@ -77,9 +77,8 @@ class Run:
         except BaseException:
             lease.release()
             raise
-        started = (entry for entry in recording.entries.values() if entry.start is not None and not entry.is_released)
-        calls = ((entry.members, entry.tool) for entry in started)
-        self._recorder.runtime.limits.restore_run_usage(self.run_id, calls)
+        begun = ((entry.members, entry.tool) for entry in recording.entries.values() if entry.has_begun)
+        self._recorder.runtime.limits.restore_run_usage(self.run_id, begun)
         self._recorder.open_runs[self.run_id] = self._open_run
         self._in_context = use_setting(current_run, self._open_run)
         self._in_context.__enter__()

@@ -125,6 +125,16 @@ class TestEqualCalls:
             assert [Outcome.OK] * 3 == bank.pay(mode, *calls)
         assert [2, 2, 1] == bank.paid
 
+    @pytest.mark.parametrize("mode", MODES)
+    def test_of_one_id_and_of_none_wait_each(self, mode: Any) -> None:
+        """Broken promise: one without an id ran on the yes to another, such as one over MCP, in the same opening."""
+        bank = Bank()
+        with bank.registry.run("r", mode):
+            assert [Outcome.APPROVAL_REQUIRED] == bank.call(("c1", 2))
+            assert 1 == bank.answer(Allow(by="eve"))
+            assert [Outcome.APPROVAL_REQUIRED, Outcome.OK] == bank.call((None, 2), ("c1", 2))
+        assert [2] == bank.paid
+
     @pytest.mark.parametrize("mode", ["content", "position"])
     def test_of_no_id_is_made_again_under_the_id_that_it_got(self, mode: Any) -> None:
         """Who gives the id of a result means the call of that result."""

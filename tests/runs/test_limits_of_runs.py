@@ -88,3 +88,44 @@ def test_a_call_in_doubt_counts(mode: Any, tmp_path: Path) -> None:
                     assert "in_doubt" == registry.execute(ToolCall("c1", "pay", {"to": "bob"}, "ann")).outcome
                     assert "limited" == registry.execute(ToolCall("c2", "pay", {"to": "eve"}, "ann")).outcome
     assert ["bob"] == paid
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("call_id", ["c1", None])
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_a_call_that_was_stopped_and_asked_about_again_counts_once(
+    mode: Any, call_id: str | None, steps: int, tmp_path: Path
+) -> None:
+    """It had been approved, was stopped before its tool was entered, and waited again: it was limited for ever."""
+    paid = list[int]()
+
+    def open_registry() -> ToolRegistry:
+        registry = ToolRegistry(journal=tmp_path / "runs.db")
+
+        @registry.tool("pay", owned_by="ann", requires_approval=True)
+        async def pay(amount: int) -> str:
+            """Pay."""
+            paid.append(amount)
+            return "paid"
+
+        registry.limits.set(tool="pay", per_run=1)
+        return registry
+
+    async def pay(registry: ToolRegistry, *, stops: bool = False) -> str:
+        async with registry.run("r", mode):
+            task = asyncio.ensure_future(registry.aexecute(ToolCall(call_id, "pay", {"amount": 5}, "ann")))
+            for _ in range(steps if stops else 0):
+                await asyncio.sleep(0)
+            if stops:
+                task.cancel()
+            await asyncio.wait([task])
+            return "cancelled" if task.cancelled() else task.result().outcome.value
+
+    outcomes = list[str]()
+    for stops in (False, True, False, False, False):
+        with open_registry() as registry:
+            outcomes.append(asyncio.run(pay(registry, stops=stops)))
+            for request in registry.approvals.pending():
+                registry.approvals.answer(request.id, Allow(by="eve"))
+    assert "ok" == outcomes[-1]
+    assert [5] == paid

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from praval_tools import ToolCall, ToolExecutionError, ToolInDoubtError, ToolRegistry
+from praval_tools import ToolCall, ToolContext, ToolExecutionError, ToolInDoubtError, ToolRegistry
 
 MODES: Any = ["content", "position", "id"]
 RESOLUTIONS: list[Any] = [{"result": "given"}, {"rerun": True}]
@@ -144,3 +144,41 @@ def test_one_error_of_several_calls_puts_each_in_doubt() -> None:
             assert "r" == caught.value.run_id
             assert caught.value.call_id == run.in_doubt[-1].tool_call_id
         assert 2 == len(run.in_doubt)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("how", ["resolved", "interrupted"])
+def test_finds_the_calls_inside_that_it_had_made(mode: Any, how: str) -> None:
+    """Broken promise: a call that was let run again in the same opening repeated the calls that it had made inside."""
+    registry, charged, keys = ToolRegistry(journal="memory"), list[int](), list[str | None]()
+
+    @registry.tool("charge", owned_by="ann")
+    def charge(amount: int, context: ToolContext) -> int:
+        """Charge."""
+        charged.append(amount)
+        keys.append(context.idempotency_key)
+        return len(charged)
+
+    @registry.tool("order", owned_by="ann", idempotent=how == "interrupted")
+    def order() -> list[int]:
+        """Order."""
+        amounts = (5, 5, 7)[: 2 + len(orders)]
+        values: list[int] = [registry.toolset("ann").call("charge", amount=amount) for amount in amounts]
+        orders.append(values)
+        if len(orders) == 1:
+            raise ToolInDoubtError("the line broke") if how == "resolved" else KeyboardInterrupt
+        return values
+
+    orders, call = list[list[int]](), ToolCall("c1", "order", {}, "ann")
+    with registry.run("r", mode) as run:
+        if how == "resolved":
+            assert "in_doubt" == registry.execute(call).outcome
+            run.resolve("c1", rerun=True)
+        else:
+            with pytest.raises(KeyboardInterrupt):
+                registry.execute(call)
+        assert [1, 2, 3] == registry.execute(call).result
+    assert [5, 5, 7] == charged and 3 == len(set(keys))
+    with registry.run("r", mode):
+        assert [1, 2, 3] == registry.execute(call).result
+    assert 3 == len(charged)
