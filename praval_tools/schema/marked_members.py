@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, UserString, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from contextlib import suppress
 from enum import Enum
@@ -9,27 +10,47 @@ from typing import Final
 
 from praval_tools.names import has_type
 from praval_tools.schema.class_fields import has_class_fields, is_pydantic_model, is_pydantic_secret
-from praval_tools.schema.json_values import SCALAR_TYPES
+from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES
 from praval_tools.schema.tables import take_apart
 
-_TEXTS: Final = (str, bytes, bytearray)
+_TEXTS: Final = (str, bytes, bytearray, UserString)
+_CONTAINERS: Final = frozenset((dict, list, tuple, set, frozenset, deque, defaultdict, OrderedDict))
+
+MAX_FREE_DEPTH: Final = 3
+"""Inside of so many values that were made by reading, one in another, all is read."""
+_MAX_MADE_PARTS: Final = 10_000
+"""How many are made below that: what reading makes may make other parts at each reading, without end."""
+
+
+def makes_parts(kind: type) -> bool:
+    """Tell whether instances may make their parts anew at each reading, as Python's own containers do not."""
+    return kind not in _CONTAINERS
+
+
+def may_make_parts(depth: int, count: int) -> bool:
+    """Tell whether more may be made inside of so many made values, where so many were made already."""
+    return depth < MAX_FREE_DEPTH or (depth < MAX_DEPTH and count < _MAX_MADE_PARTS)
 
 
 def has_plain_parts(value: object) -> bool:
-    """Tell whether anything in *value* but None stands there by itself, and not in an instance that has fields."""
-    seen, stack = dict[int, object](), [value]
+    """
+    Tell whether anything in *value* but None stands there by itself, and not in an instance that has fields.
+
+    It counts as if it did where the parts of parts may be made anew without end.
+    """
+    seen, stack = dict[int, object](), [(value, 0)]
     while stack:
-        part = stack.pop()
+        part, depth = stack.pop()
         if part is None or id(part) in seen or is_pydantic_secret(type(part)):
             continue
         seen[id(part)] = part
-        if type(part) in SCALAR_TYPES or has_type(part, _TEXTS):
+        if type(part) in SCALAR_TYPES or has_type(part, _TEXTS) or depth > MAX_FREE_DEPTH:
             return True
         if not (has_class_fields(type(part)) or is_pydantic_model(type(part))):
             parts = list(iter_parts(part))
             if not parts and not (has_type(part, Iterable) and has_type(part, Sized)):
                 return True
-            stack += parts
+            stack += [(inner, depth + makes_parts(type(part))) for inner in parts]
     return False
 
 

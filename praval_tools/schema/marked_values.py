@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 from functools import lru_cache
-from typing import Final, NamedTuple
+from types import WrapperDescriptorType
+from typing import NamedTuple
 
 from praval_tools.schema.class_fields import (
     get_all_fields,
@@ -14,16 +15,19 @@ from praval_tools.schema.class_fields import (
     is_pydantic_secret,
 )
 from praval_tools.schema.hidden_values import is_named_secret
-from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES
-from praval_tools.schema.marked_members import has_plain_parts, iter_keys, iter_parts
+from praval_tools.schema.json_values import SCALAR_TYPES
+from praval_tools.schema.marked_members import (
+    MAX_FREE_DEPTH,
+    has_plain_parts,
+    iter_keys,
+    iter_parts,
+    makes_parts,
+    may_make_parts,
+)
 from praval_tools.schema.model_marks import Member, iter_members, may_hold_instances, read_computed_hints
 from praval_tools.schema.secret_marks import list_field_names, read_marked_names
 from praval_tools.schema.type_hints import Hint, HintError
-
-_MAX_COMPUTED_MEMBERS: Final = 10_000
-"""How many are computed below `_MAX_COMPUTED_DEPTH`: such a field may make another object each time, without end."""
-_MAX_COMPUTED_DEPTH: Final = 3
-"""Down to how many computed fields inside of one another all are read."""
+from praval_tools.schema.value_reader import is_stored_field
 
 
 class _ClassMarks(NamedTuple):
@@ -31,16 +35,16 @@ class _ClassMarks(NamedTuple):
     What a class with fields marks as secret.
 
     Args:
-        attributes: All its fields.
+        attributes: All its fields, and those that pydantic computes, which are marked, or may hold what is.
         names: Those that are marked, or whose values may hold instances that mark something.
         outer_names: Those of *names* that are marked where they are.
-        computed: Fields that pydantic computes, which are marked, or may hold what is.
+        computed: Those that are read by code, which may make another value each time.
     """
 
     attributes: tuple[str, ...]
     names: Set[str]
     outer_names: Set[str]
-    computed: tuple[str, ...] = ()
+    computed: Set[str]
 
 
 def iter_marked_values(value: object) -> Iterator[object]:
@@ -51,8 +55,8 @@ def iter_marked_values(value: object) -> Iterator[object]:
     says that they are secret.
     """
     seen = dict[tuple[int, Set[str] | None], object]()
-    stack: list[tuple[object, Set[str] | None, int]] = [(value, None, 0)]  # the depth is that of computed fields
-    computed_count = 0
+    stack: list[tuple[object, Set[str] | None, int]] = [(value, None, 0)]  # the depth: how many made values are around
+    made_count = 0
     while stack:
         part, known_names, depth = stack.pop()  # no names: nothing marks this part
         kind: Hint = type(part)
@@ -60,9 +64,9 @@ def iter_marked_values(value: object) -> Iterator[object]:
             continue
         seen[id(part), known_names] = part
         if has_members(kind):
-            for member in iter_class_members(part, with_computed=_may_compute(depth, computed_count)):
-                member_depth = depth + 1 if member.is_computed else depth
-                computed_count += depth >= _MAX_COMPUTED_DEPTH and member.is_computed
+            for member in iter_class_members(part, with_computed=may_make_parts(depth, made_count)):
+                member_depth = depth + member.is_computed
+                made_count += depth >= MAX_FREE_DEPTH and member.is_computed
                 stack.append((member.value, known_names, member_depth))
                 if member.is_marked:
                     yield member.value
@@ -72,7 +76,11 @@ def iter_marked_values(value: object) -> Iterator[object]:
         else:
             if known_names is not None:
                 yield from (key for key in iter_keys(part) if type(key) is not str or key not in known_names)
-            stack += [(inner, known_names, depth) for inner in iter_parts(part)]
+            is_made = makes_parts(kind)
+            if not is_made or may_make_parts(depth, made_count):
+                parts = [(inner, known_names, depth + is_made) for inner in iter_parts(part)]
+                made_count += len(parts) if is_made and depth >= MAX_FREE_DEPTH else 0
+                stack += parts
 
 
 def has_members(kind: Hint) -> bool:
@@ -94,16 +102,13 @@ def iter_class_members(instance: object, *, with_computed: bool) -> Iterator[Mem
         marks = _read_class_marks(kind)
     except HintError:  # not remembered: a name that it misses may be defined later
         marks = _find_class_marks(kind, keeps_unresolved=True)
-    for name in (*marks.attributes, *(marks.computed if with_computed else ())):
+    for name in marks.attributes:
+        if (is_computed := name in marks.computed) and not with_computed:
+            continue
         value = _get_field(instance, name)
         is_marked = name in marks.outer_names or (name in marks.names and has_plain_parts(value))
         is_marked = is_marked or (is_named_tuple(kind) and is_named_secret(name, value))
-        yield Member(name, value, is_marked, name in marks.computed)
-
-
-def _may_compute(depth: int, count: int) -> bool:
-    """Tell whether fields may be computed inside of so many computed fields, where so many were computed already."""
-    return depth < _MAX_COMPUTED_DEPTH or (depth < MAX_DEPTH and count < _MAX_COMPUTED_MEMBERS)
+        yield Member(name, value, is_marked, is_computed)
 
 
 def has_marked_values(value: object) -> bool:
@@ -127,10 +132,11 @@ def _read_class_marks(kind: Hint) -> _ClassMarks:
 def _find_class_marks(kind: Hint, *, keeps_unresolved: bool = False) -> _ClassMarks:
     fields = get_all_fields(kind, keeps_unresolved=keeps_unresolved)
     hints: dict[str, Hint] = {item.attribute: item.hint for item in fields}
-    computed = read_computed_hints(kind)
+    computed, reads_all = read_computed_hints(kind), type(kind.__getattribute__) is not WrapperDescriptorType
     names, outer_names = read_marked_names({**hints, **computed})
-    shown = tuple(name for name, hint in computed.items() if name in names or may_hold_instances(hint))
-    return _ClassMarks(tuple(hints), names, outer_names, shown)
+    shown = [name for name, hint in computed.items() if name in names or may_hold_instances(hint)]
+    read_by_code = {item.attribute for item in fields if reads_all or not is_stored_field(kind, item)}
+    return _ClassMarks((*hints, *shown), names, outer_names, read_by_code | set(shown))
 
 
 @lru_cache(maxsize=1024)

@@ -21,11 +21,15 @@ import msgspec
 from praval_tools.names import get_class_name, get_plain_type, get_qualified_name
 from praval_tools.schema.encode import encode
 from praval_tools.schema.json_values import INT_LIMIT, LOWER_INT_LIMIT, sort_json_items, to_canonical_json
+from praval_tools.schema.marked_members import makes_parts
 from praval_tools.tools.frames import activate_tool_frame
 
 TAG_PREFIX: Final = "praval:"
 MAX_DEPTH: Final = 200
 """What is nested deeper is left out: readers of JSON have a limit, and a list may contain itself."""
+
+_LEVELS_OF_MAPPING: Final = 50
+"""As so many levels a mapping of another class counts, which may make its members anew each time, without end."""
 
 MAX_VALUES: Final = 2_000_000
 """A few lists that hold each other amount to more values than any memory has."""
@@ -132,7 +136,7 @@ class _Packer:
                 if known_type in _PACKERS:
                     return _PACKERS[known_type](value)
                 if isinstance(value, Mapping):
-                    return self._pack_dict(dict(value), level)
+                    return self._pack_dict(dict(value), level + _LEVELS_OF_MAPPING * makes_parts(kind))
                 encoded = encode(value)
             except Exception:  # it has no JSON form, or its own code raises anything
                 return _tag_value("opaque", f"<{get_qualified_name(kind)}>")  # its repr may hold what is secret

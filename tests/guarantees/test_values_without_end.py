@@ -1,0 +1,176 @@
+"""A value that is made anew at each reading, such as the items of a `UserString`, ends no call and hangs none."""
+
+# Tests of: schema/marked_members, schema/marked_values, tools/value_codec
+
+from __future__ import annotations
+
+from collections import UserDict, UserList, UserString
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import pytest
+from record_texts import read_journal
+
+from praval_tools import Secret, ToolCall, ToolRegistry
+
+HIDDEN = "zq7x-made-by-the-class"
+
+
+@dataclass
+class Key:
+    token: Annotated[str, Secret] = HIDDEN
+
+
+@dataclass
+class Order:
+    """Holds anything where its hint names a class with a mark."""
+
+    keys: list[Key]
+
+
+class Tree:
+    """Has three new branches at each reading."""
+
+    def __len__(self) -> int:
+        return 3
+
+    def __iter__(self) -> Iterator[object]:
+        return (type(self)() for _ in range(3))
+
+
+class Orders(Tree):
+    """Has new orders, in which there are new ones."""
+
+    def __iter__(self) -> Iterator[object]:
+        return (Order(Orders()) for _ in range(3))  # type: ignore[arg-type]
+
+
+class Rows:
+    """Is an array of new arrays to whoever takes it apart."""
+
+    def tolist(self) -> list[object]:
+        return [Rows(), Rows()]
+
+
+class Index(Mapping[str, object]):
+    """Has two new mappings at each reading."""
+
+    def __len__(self) -> int:
+        return 2
+
+    def __iter__(self) -> Iterator[str]:
+        return iter("ab")
+
+    def __getitem__(self, key: str) -> object:
+        return Index()
+
+
+class Loader:
+    """Loads what an attribute holds whenever it is read."""
+
+    def __getattribute__(self, name: str) -> Any:
+        return type(self)() if name in ("first", "second") else object.__getattribute__(self, name)
+
+
+@dataclass
+class Loaded(Loader):
+    first: object = None
+    second: object = None
+
+
+@dataclass
+class Pair:
+    first: object = None
+    second: object = None
+
+
+for name in ("first", "second"):
+    setattr(Pair, name, property(lambda _: Pair(), lambda _, value: None))
+
+
+ENDLESS: dict[str, Callable[[], object]] = {
+    "text": lambda: UserString("hello"),
+    "tree": Tree,
+    "orders": Orders,
+    "array": Rows,
+    "mapping": Index,
+    "loaded": Loaded,
+    "properties": Pair,
+}
+
+
+@pytest.fixture(params=ENDLESS)
+def endless(request: pytest.FixtureRequest) -> object:
+    """Return a value whose parts have parts without end."""
+    return ENDLESS[request.param]()
+
+
+class TestValuesWithoutEnd:
+    """Broken promise: with a journal, a call with such a value never ended, and used up the memory."""
+
+    @pytest.mark.parametrize("is_in_field", [False, True], ids=["bare", "field"])
+    def test_as_arguments(self, endless: Any, *, is_in_field: bool) -> None:
+        """The call is refused, as it is without a journal."""
+        with ToolRegistry(journal="memory") as registry:
+
+            @registry.tool(owned_by="ann")
+            def take(value: Any) -> None:
+                """Take."""
+
+            value = Order(endless) if is_in_field else endless
+            result = registry.execute(ToolCall("c", "take", {"value": value}, "ann"))
+
+        assert result.outcome.value == "invalid_arguments"
+
+    @pytest.mark.parametrize("is_in_field", [False, True], ids=["bare", "field"])
+    def test_as_results(self, endless: Any, *, is_in_field: bool) -> None:
+        """It has no JSON form, so that the call is an error of the tool."""
+        with ToolRegistry(journal="memory") as registry:
+
+            @registry.tool(owned_by="ann")
+            def give() -> Any:
+                """Give."""
+                return Order(endless) if is_in_field else endless
+
+            result = registry.execute(ToolCall("c", "give", {}, "ann"))
+
+        assert result.outcome.value == "tool_error"
+
+    def test_in_errors(self, endless: Any) -> None:
+        """What an exception holds is searched for marks."""
+        with ToolRegistry(journal="memory") as registry:
+
+            @registry.tool(owned_by="ann")
+            def fail() -> None:
+                """Fail."""
+                raise ValueError(Order(endless), Key())
+
+            result = registry.execute(ToolCall("c", "fail", {}, "ann"))
+            written = read_journal(registry)
+
+        assert result.outcome.value == "tool_error"
+        assert HIDDEN not in written
+
+
+CONTAINERS: dict[str, Callable[[list[object]], object]] = {
+    "once": UserList,
+    "three times": lambda keys: UserList([UserDict(keys=UserList(keys))]),
+    "beside a text": lambda keys: [UserString("keys"), UserDict(keys=keys)],
+}
+
+
+@pytest.mark.parametrize("wrap", CONTAINERS.values(), ids=CONTAINERS)
+def test_marks_in_many_values_of_own_containers(wrap: Callable[[list[object]], object]) -> None:
+    """Containers of classes of their own are searched to their ends where these are near."""
+    with ToolRegistry(journal="memory") as registry:
+
+        @registry.tool(owned_by="ann")
+        def fail() -> None:
+            """Fail."""
+            error = ValueError(f"login with {HIDDEN}-9")
+            error.args += (wrap([Key(f"{HIDDEN}-{number}") for number in reversed(range(10_010))]),)
+            raise error
+
+        registry.execute(ToolCall("c", "fail", {}, "ann"))
+        assert HIDDEN not in read_journal(registry)
