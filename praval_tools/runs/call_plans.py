@@ -141,7 +141,7 @@ class CallPlans:
             compiled = implementation.compiled
             plan = self._redactor.build_plan(
                 compiled.parameters_schema, compiled.result_schema, marks=build_mark_schemas(implementation),
-                defaults=read_default_spellings(implementation),
+                fits_marks=implementation.supplied_schema is None, defaults=read_default_spellings(implementation),
             )  # fmt: skip
             if implementation.list_marked_names():  # which may be in what a class holds, and its schema does not say
                 plan.has_secret_parameters = True

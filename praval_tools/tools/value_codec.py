@@ -21,15 +21,12 @@ import msgspec
 from praval_tools.names import get_class_name, get_plain_type, get_qualified_name
 from praval_tools.schema.encode import encode
 from praval_tools.schema.json_values import INT_LIMIT, LOWER_INT_LIMIT, sort_json_items, to_canonical_json
-from praval_tools.schema.marked_members import makes_parts
+from praval_tools.schema.marked_members import MAX_FREE_DEPTH, may_make_parts
 from praval_tools.tools.frames import activate_tool_frame
 
 TAG_PREFIX: Final = "praval:"
 MAX_DEPTH: Final = 200
 """What is nested deeper is left out: readers of JSON have a limit, and a list may contain itself."""
-
-_LEVELS_OF_MAPPING: Final = 50
-"""As so many levels a mapping of another class counts, which may make its members anew each time, without end."""
 
 MAX_VALUES: Final = 2_000_000
 """A few lists that hold each other amount to more values than any memory has."""
@@ -101,6 +98,10 @@ def pack_value(value: PythonValue) -> PythonValue:
     return value if is_plain_json(value) else _Packer().pack(value, 0)
 
 
+def _leave_out(kind: type) -> PythonValue:
+    return _tag_value("opaque", f"<{get_class_name(kind)} left out: too deep or too much>")  # its repr may have no end
+
+
 class _Packer:
     """
     Packs one value, and counts the values in it.
@@ -111,14 +112,14 @@ class _Packer:
 
     def __init__(self, *, encodes_objects: bool = True) -> None:
         self._encodes_objects, self._value_count = encodes_objects, 0
+        self._made_depth = self._made_count = 0
 
     def pack(self, value: PythonValue, level: int) -> PythonValue:
         kind = type(value)
         known_type = kind if kind is OpaqueValue else get_plain_type(value)
         self._value_count += 1
         if (level > MAX_DEPTH or self._value_count > MAX_VALUES) and kind is not OpaqueValue:
-            text = f"<{get_class_name(kind)} left out: too deep or too much>"  # its repr may have no end
-            return _tag_value("opaque", text)
+            return _leave_out(kind)
         if kind is list:
             return self._pack_items(value, level)
         if kind is dict:
@@ -136,11 +137,25 @@ class _Packer:
                 if known_type in _PACKERS:
                     return _PACKERS[known_type](value)
                 if isinstance(value, Mapping):
-                    return self._pack_dict(dict(value), level + _LEVELS_OF_MAPPING * makes_parts(kind))
+                    return self._pack_mapping(value, level)
                 encoded = encode(value)
             except Exception:  # it has no JSON form, or its own code raises anything
                 return _tag_value("opaque", f"<{get_qualified_name(kind)}>")  # its repr may hold what is secret
             return self.pack(encoded, level + 1)
+
+    def _pack_mapping(self, value: Mapping[PythonValue, PythonValue], level: int) -> PythonValue:
+        """Pack a mapping of another class, which may make its members anew each time, without end."""
+        kind = type(value)
+        if issubclass(kind, dict) and kind.__iter__ is dict.__iter__:
+            return self._pack_dict(dict(value), level)
+        if not may_make_parts(self._made_depth, self._made_count):
+            return _leave_out(kind)
+        self._made_count += self._made_depth >= MAX_FREE_DEPTH
+        self._made_depth += 1
+        try:
+            return self._pack_dict(dict(value), level)
+        finally:
+            self._made_depth -= 1
 
     def _pack_items(self, items: Iterable[PythonValue], level: int) -> list[PythonValue]:
         return [self.pack(item, level + 1) for item in items]

@@ -112,10 +112,7 @@ VALUES: list[tuple[type, Any]] = [
     (Holder, {"point": [TEXT]}),
 ]
 MISFITS: list[tuple[type, Any]] = [(Whole, {"world": TEXT}), (Whole, [TEXT]), (Skipped, {"word": [TEXT]})]
-DECLARATIONS = [
-    *((kind, value, is_supplied) for kind, value in VALUES for is_supplied in (False, True)),
-    *((kind, value, False) for kind, value in MISFITS),
-]
+DECLARATIONS = [(kind, value, is_supplied) for kind, value in VALUES + MISFITS for is_supplied in (False, True)]
 
 
 def declare(registry: ToolRegistry, function: Callable[..., str], kind: Any, schema: Any) -> None:

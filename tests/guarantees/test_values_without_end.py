@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import UserDict, UserList, UserString
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import pytest
@@ -174,3 +175,33 @@ def test_marks_in_many_values_of_own_containers(wrap: Callable[[list[object]], o
 
         registry.execute(ToolCall("c", "fail", {}, "ann"))
         assert HIDDEN not in read_journal(registry)
+
+
+class Table(dict[str, Any]):
+    """A dict of another class, as libraries for configuration and documents have them."""
+
+
+@pytest.mark.parametrize("wrap", [Table, MappingProxyType])
+@pytest.mark.parametrize("levels", [1, 4, 7, 50])
+def test_calls_that_differ_far_inside_are_two(wrap: Callable[[dict[str, Any]], Any], levels: int) -> None:
+    """A call got the recorded result of another one whose arguments differed below some mappings of a class."""
+    registry, paid = ToolRegistry(journal="memory"), list[int]()
+
+    @registry.tool("pay", owned_by="ann")
+    def pay(order: dict[str, Any]) -> int:
+        """Pay."""
+        while "inner" in order:
+            order = order["inner"]
+        paid.append(order["amount"])
+        return paid[-1]
+
+    def make_order(amount: int) -> Any:
+        order = wrap({"amount": amount})
+        for _ in range(levels):
+            order = wrap({"inner": order})
+        return order
+
+    with registry.run("r"):
+        for amount in (1, 2):
+            assert amount == registry.toolset("ann").call("pay", order=make_order(amount))
+    assert [1, 2] == paid

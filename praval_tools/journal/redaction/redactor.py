@@ -82,7 +82,8 @@ class Redactor:
 
     def build_plan(
         self, parameters: Mapping[str, object] | None = None, result: Mapping[str, object] | None = None,
-        *, marks: Iterable[Mapping[str, object]] = (), defaults: Mapping[str, PythonValue] | None = None,
+        *, marks: Iterable[Mapping[str, object]] = (), fits_marks: bool = False,
+        defaults: Mapping[str, PythonValue] | None = None,
     ) -> RedactionPlan:  # fmt: skip
         """
         Return the plan for the calls of one tool, which is built once.
@@ -91,12 +92,13 @@ class Redactor:
             parameters: The JSON Schema of its arguments.
             result: The JSON Schema of its result.
             marks: More schemas of its arguments, which say what is secret in them.
+            fits_marks: What fits *parameters* fits these, too; else it is searched for what they do not know.
             defaults: What it gets where arguments are left out, as JSON, in all spellings.
         """
-        schemas = [parameters, *marks]
+        schemas = [(parameters, True), *((schema, fits_marks) for schema in marks)]
         validated, unvalidated = (
-            [build_secret_tree(schema, self.secret_names, is_validated=is_validated) for schema in schemas]
-            for is_validated in (True, False)
+            [build_secret_tree(schema, self.secret_names, is_validated=fits and is_fit) for schema, fits in schemas]
+            for is_fit in (True, False)
         )
         joined = [nodes[0] if len(nodes) == 1 else join_nodes(nodes) for nodes in (validated, unvalidated)]
         if not joined[1].contains_secrets:  # what does not fit hides nothing
