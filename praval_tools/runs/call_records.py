@@ -178,6 +178,7 @@ class CallRecordBuilder(msgspec.Struct):
         tool: The name of the tool, as it is written.
         agent: Who called, as it is written.
         has_plain_arguments: Whether what the tool is about to get is JSON in which nothing is secret.
+        edited_arguments: What an approver wrote in place of its arguments.
     """
 
     call: ToolCall
@@ -190,6 +191,7 @@ class CallRecordBuilder(msgspec.Struct):
     tool: str = ""
     agent: str | None = None
     has_plain_arguments: bool = False
+    edited_arguments: Mapping[str, object] | None = None
 
     def __post_init__(self) -> None:
         name, agent = self.call.name, self.call.agent
@@ -217,6 +219,7 @@ class CallRecordBuilder(msgspec.Struct):
     def add_edited_secrets(self, answer: ApprovalAnswer) -> None:
         """Replace the secrets of arguments that an approver wrote in all later records of the call."""
         if isinstance(answer, Allow) and answer.arguments is not None:
+            self.edited_arguments = answer.arguments
             self.secrets = self.plan.redaction_plan.mark_secrets(read_marked_arguments(answer.arguments), self.secrets)
             self._add_secrets(answer.arguments)
 
@@ -253,7 +256,8 @@ class CallRecordBuilder(msgspec.Struct):
         if (error := find_arguments_error(result)) is None:
             return None
         self._add_secrets(self.call.arguments)
-        return hide_quotations(error, self.plan.redaction_plan, self.secrets)
+        arguments = self.call.arguments if self.edited_arguments is None else self.edited_arguments
+        return hide_quotations(error, arguments, self.plan.redaction_plan, self.secrets)
 
     @property
     def has_exact_names(self) -> bool:
@@ -326,7 +330,7 @@ def build_start_record(builder: CallRecordBuilder, run: RunTool, attempt: int | 
         **builder.build_common_fields(), **builder.digest_fields, arguments=arguments, chain=call.on_behalf_of,
         principal=builder.principal, parent_id=call.parent_id, fingerprint=run.tool.fingerprint,
         attempt=run.attempts + 1, toolcall_reason=call.reason, decision=to_recorded_decision(run.path.decision),
-        repairs=tuple(map(builder.plan.redaction_plan.hide_quoted_values, repairs)), has_given_id=builder.has_given_id,
+        repairs=builder.plan.redaction_plan.hide_quoted_values(repairs, arguments), has_given_id=builder.has_given_id,
     )  # fmt: skip
     return builder.build_record(event, attempt)
 

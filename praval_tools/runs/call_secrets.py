@@ -97,13 +97,21 @@ def find_arguments_error(result: ToolResult) -> ToolArgumentsError | None:
     return result.exception
 
 
-def hide_quotations(error: ToolArgumentsError, plan: RedactionPlan, secrets: SecretMarkers) -> ToolArgumentsError:
+def hide_quotations(
+    error: ToolArgumentsError, arguments: object, plan: RedactionPlan, secrets: SecretMarkers
+) -> ToolArgumentsError:
     """
     Return *error* without what is hidden where its problems are, and what classes of parameters say of secrets.
 
     A class may quote what it made of a secret before it refused it, which nobody else has seen.
+
+    Args:
+        error: Says what is wrong with the arguments.
+        arguments: Those that were given, or that an approver wrote in their place.
+        plan: What is secret in the call.
+        secrets: Those that are known.
     """
-    problems = [plan.hide_quoted_values(problem) for problem in error.problems]
+    problems = plan.hide_quoted_values(error.problems, arguments)
     if error.quotes_classes and (secrets or plan.has_secret_parameters):
-        problems = [msgspec.structs.replace(problem, reason="was refused by its class") for problem in problems]
+        problems = tuple(msgspec.structs.replace(problem, reason="was refused by its class") for problem in problems)
     return ToolArgumentsError(error.tool, problems)

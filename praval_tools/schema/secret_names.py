@@ -20,7 +20,6 @@ _AMOUNT_WORDS: Final = frozenset(
     {"max", "min", "count", "limit", "length", "len", "num", "number", "total", "used", "usage", "budget", "size"}
 )
 _WORD_BOUNDARY: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+")
-_NAME_KEYS: Final = ("name", "key", "header")
 _MIN_SUBSTRING_LENGTH: Final = 8
 _MAX_CACHED_KEYS: Final = 8_192
 
@@ -37,6 +36,9 @@ _UNQUOTED_VALUE_PATTERN: Final = re.compile(r"(?:(?:bearer|basic|digest|token)\s
 _QUOTE_CHARACTERS: Final = ("'", '"')
 TRAILING_PUNCTUATION: Final = ",;&.\"')]}>"
 """May follow a value that has no quotes, or belong to it."""
+NAMING_KEYS: Final = ("name", "key", "header")
+"""Keys whose text names what stands under `value` beside them, as in `{"name": "Cookie", "value": …}`."""
+
 HARMLESS_VALUES: Final = frozenset({"", "null", "none", "true", "false"})
 
 
@@ -80,7 +82,7 @@ class SecretNames:
         """Return the key that names the member *step*: of `{"name": "Cookie", "value": …}` it is the name."""
         if step != "value":
             return step
-        names = (name for key in _NAME_KEYS if type(name := container.get(key)) is str and self(name))
+        names = (name for key in NAMING_KEYS if type(name := container.get(key)) is str and self(name))
         return next(names, step)
 
     def holds_secret(self, value: object) -> bool:

@@ -9,11 +9,12 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from annotated_types import MinLen
+from approval_answers import execute_answered
 from pydantic import BaseModel
 from record_texts import read_journal
 from telemetry_rig import RECORD_ALL, Collector, collector  # noqa: F401  # a fixture
 
-from praval_tools import Outcome, Secret, ToolCall, ToolRegistry
+from praval_tools import Allow, Outcome, Secret, ToolCall, ToolRegistry
 
 PIN = "7z9"
 """Too short to be looked for in texts, and in no marker."""
@@ -159,3 +160,89 @@ class TestErrors:
         }  # fmt: skip
         span = collector.read_spans()
         assert all("$.order.counts.[secret " in text and "$.items[1]: is not" in text for text in (event.error, span))
+
+
+@dataclass
+class Setting:
+    name: str
+    value: int
+    note: str = ""
+
+
+@dataclass
+class Header:
+    header: str
+    value: dict[str, int]
+
+
+def configure(
+    name: str = "",
+    value: int = 0,
+    setting: Setting | None = None,
+    settings: list[Setting] = [],
+    headers: list[Header] = [],
+    either: Setting | int = 0,
+) -> None:
+    """Configure."""
+
+
+NAMED: list[dict[str, Any]] = [
+    {"name": "password", "value": PIN}, {"settings": [{"name": "size", "value": 1}, {"name": "pwd", "value": PIN}]},
+    {"setting": {"name": "password", "value": PIN}}, {"headers": [{"header": "Cookie", "value": {"a": PIN}}]},
+    {"headers": json.dumps([{"header": "Cookie", "value": {"a": PIN}}])},
+    {"settings": [json.dumps({"name": "password", "value": PIN})]},
+    {"settings": [{"name": "password", "value": PIN, "note": "x" * 200}]},
+    {"either": {"note": "x" * 200, "name": "password", "value": PIN}},
+]  # fmt: skip
+
+
+class TestValuesThatAreNamedBesideThem:
+    @pytest.mark.parametrize("arguments", NAMED, ids=str)
+    @pytest.mark.parametrize("as_text", [False, True], ids=["dict", "text"])
+    def test_are_in_no_problem(self, arguments: dict[str, Any], collector: Collector, *, as_text: bool) -> None:
+        """Broken promise: where the name of a short secret stands in a key beside it, a refused call quoted it."""
+        with ToolRegistry(journal="memory", telemetry=collector.make_telemetry(**RECORD_ALL)) as registry:
+            registry.tool(owned_by="ann")(configure)
+            call = ToolCall("1", "configure", json.dumps(arguments) if as_text else arguments, "ann")
+            result = registry.execute(call)
+            written = read_journal(registry)
+
+        assert Outcome.INVALID_ARGUMENTS is result.outcome
+        for text in (written, collector.read_spans()):
+            assert " are invalid: $." in text and PIN not in text
+
+    @pytest.mark.parametrize("arguments", NAMED, ids=str)
+    def test_are_in_no_repair(self, arguments: dict[str, Any]) -> None:
+        """Broken promise: so did a repair."""
+        with ToolRegistry(journal="memory") as registry:
+            registry.tool(owned_by="ann")(configure)
+            registry.execute(ToolCall("1", "configure", json.dumps(arguments).replace(PIN, "739"), "ann"))
+            (event,) = registry.journal.events(type="agent_tool_call")
+
+        assert event.repairs
+        assert not any("739" in text for repair in event.repairs for text in (repair.given, repair.became))
+
+    def test_are_not_quoted_where_an_approver_wrote_them(self) -> None:
+        """What stands beside it in the edit counts, not what the caller gave."""
+        with ToolRegistry(journal="memory") as registry:
+            registry.tool(owned_by="ann", requires_approval=True)(configure)
+            call = ToolCall("1", "configure", {"settings": [{"name": "size", "value": 1}]}, "ann")
+            edit = Allow(arguments={"settings": [{"name": "password", "value": PIN}]})
+            result = execute_answered(registry, call, lambda _: edit, is_later=False)
+            (event,) = registry.journal.events(type="call_refused")
+
+        assert Outcome.INVALID_ARGUMENTS is result.outcome
+        assert [("$.settings[0].value", "a secret")] == [(item.path, item.given) for item in event.problems]
+        assert PIN not in str(event.error)
+
+    def test_of_other_names_are_shown(self) -> None:
+        """The value of a setting whose name tells of no secret is shown as it was."""
+        with ToolRegistry(journal="memory") as registry:
+            registry.tool(owned_by="ann")(configure)
+            arguments = {"name": "size", "value": "few", "settings": [{"name": "pages", "value": "many"}]}
+            registry.execute(ToolCall("1", "configure", arguments, "ann"))
+            (event,) = registry.journal.events(type="call_refused")
+
+        assert {("$.value", '"few"'), ("$.settings[0].value", '"many"')} == {
+            (problem.path, problem.given) for problem in event.problems
+        }

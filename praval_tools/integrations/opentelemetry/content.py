@@ -37,11 +37,12 @@ class CallContent:
     def __init__(self, plan: RedactionPlan, instruments: Instruments) -> None:
         self._plan, self._instruments, self._secrets = plan, instruments, NO_SECRETS
         self._run: RunTool | None = None
+        self._given: object = None
         self._arguments = self._value = self._error = ""
 
     def read_run(self, progress: CallProgress, run: RunTool) -> None:
         """Read the arguments with which the function is about to be entered, before it can change them."""
-        self._run = run
+        self._run, self._given = run, run.bound_arguments.arguments
         self._secrets = find_marked_secrets(self._plan, progress, self._secrets)
         self._secrets = find_shown_secrets(self._plan, progress, self._secrets)
         bound = run.bound_arguments
@@ -52,6 +53,7 @@ class CallContent:
         """Read the arguments as they were given, unless the tool was entered with what they became."""
         if self._run is None:
             arguments = progress.call.arguments
+            self._given = arguments if progress.approval is None else progress.approval[1]
             self._secrets = find_marked_secrets(self._plan, progress, self._secrets)
             self._secrets = find_judged_secrets(self._plan, progress, self._secrets)
             self._secrets = find_given_secrets(self._plan, parse_call_arguments(arguments), self._secrets)
@@ -67,7 +69,9 @@ class CallContent:
                 marked_values = read_run_error_secrets(self._run, result.exception)
                 self._secrets = self._plan.mark_secrets(marked_values, self._secrets)
             error = find_arguments_error(result)
-            text = result.error if error is None else str(hide_quotations(error, self._plan, self._secrets))
+            if error is not None:
+                error = hide_quotations(error, self._given, self._plan, self._secrets)
+            text = result.error if error is None else str(error)
             self._error = self._write(self._plan.redact_text(text or "", self._secrets))
         elif self._run is not None:
             marked_values = []

@@ -9,8 +9,10 @@ from typing import Final, TypeVar
 import attrs
 import msgspec
 
+from praval_tools.journal.redaction.nested_json import parse_nested_json
 from praval_tools.names import shorten_repr
 from praval_tools.schema.json_pointer import split_json_path
+from praval_tools.schema.secret_names import NAMING_KEYS
 from praval_tools.tools.value_codec import PythonValue, pack_value
 
 QuotingT = TypeVar("QuotingT", bound=msgspec.Struct)
@@ -21,6 +23,7 @@ HIDDEN_VALUE: Final = "a secret"
 _QUOTING_FIELDS: Final = {"problems": ("path", "reason", "given"), "repairs": ("path", "given", "became")}
 _LEFT_OUT: Final = "left out"
 _Redact = Callable[[PythonValue], PythonValue]
+_Parts = Sequence[tuple[str, str | int]]
 
 
 class _Place(msgspec.Struct):
@@ -39,21 +42,23 @@ class _Place(msgspec.Struct):
 
 
 def hide_quoted_values(
-    quoting: QuotingT, redact: _Redact, make_marker: Callable[[str], str], named_items: int
+    quoting: QuotingT, arguments: PythonValue, redact: _Redact, make_marker: Callable[[str], str], named_items: int
 ) -> QuotingT:
     """
     Return a problem or a repair without what is hidden in the place that it names.
 
     Args:
         quoting: The problem or repair.
+        arguments: Those that it is about, as JSON or as text of that.
         redact: Returns arguments with markers for their secrets.
         make_marker: Returns the marker of a secret key.
         named_items: The items of an array that the schema tells apart, at most.
     """
     texts: dict[str, str] = msgspec.structs.asdict(quoting)
-    value = _read_value(texts["given"] if texts.get("became", _LEFT_OUT) == _LEFT_OUT else texts["became"])
     parts = split_json_path(texts["path"])
-    place = _find_shown_place(parts, _build_arguments(parts, value, named_items), redact, make_marker)
+    *containers, whole = _follow(parts, arguments)
+    value = _read_value(texts["given"] if texts.get("became", _LEFT_OUT) == _LEFT_OUT else texts["became"], whole)
+    place = _find_shown_place(parts, _build_arguments(parts, containers, value, named_items), redact, make_marker)
     if not place.is_hidden and not place.hidden_keys:
         return quoting
     changes = {"path": place.path, "reason": texts["reason"]}
@@ -64,8 +69,24 @@ def hide_quoted_values(
     return msgspec.structs.replace(quoting, **changes)
 
 
-def _read_value(text: str) -> PythonValue:
-    """Return the value that is quoted; the text itself where it was shortened, None where nothing is quoted."""
+def _follow(parts: _Parts, arguments: PythonValue) -> list[PythonValue]:
+    """Return *arguments* and the value at each step of a path, parsed where it is JSON text; None for what is not."""
+    values = [parse_nested_json(arguments)]
+    for _, step in parts:
+        value = values[-1]
+        if isinstance(value, dict):
+            value = value.get(step)
+        else:
+            is_item = isinstance(value, list | tuple) and isinstance(step, int) and step < len(value)
+            value = value[step] if is_item else None
+        values.append(parse_nested_json(value))
+    return values
+
+
+def _read_value(text: str, whole: PythonValue) -> PythonValue:
+    """Return the value that is quoted: *whole*, if that is known, where the text was shortened; None for no text."""
+    if "…" in text and whole is not None:
+        return whole
     try:
         value: PythonValue = json.loads(text) if text else None
     except ValueError:
@@ -73,21 +94,31 @@ def _read_value(text: str) -> PythonValue:
     return value
 
 
-def _build_arguments(parts: Sequence[tuple[str, str | int]], value: PythonValue, named_items: int) -> PythonValue:
-    """Return arguments in which *value* is the last of its array, and alone otherwise."""
-    for _, step in reversed(parts):
-        value = {step: value} if isinstance(step, str) else [*[None] * min(step, named_items), value]
+def _build_arguments(
+    parts: _Parts, containers: Sequence[PythonValue], value: PythonValue, named_items: int
+) -> PythonValue:
+    """
+    Return arguments in which *value* is the last of its array or object.
+
+    What stands before it in an object are the texts in the same one of *containers* that may name the value.
+    """
+    for (_, step), container in zip(reversed(parts), reversed(containers), strict=True):
+        if isinstance(step, int):
+            value = [*[None] * min(step, named_items), value]
+        elif step == "value" and isinstance(container, dict):
+            names = {key: name for key in NAMING_KEYS if type(name := container.get(key)) is str}
+            value = {**names, step: value}
+        else:
+            value = {step: value}
     return value
 
 
-def _find_shown_place(
-    parts: Sequence[tuple[str, str | int]], given: PythonValue, redact: _Redact, make_marker: Callable[[str], str]
-) -> _Place:
+def _find_shown_place(parts: _Parts, given: PythonValue, redact: _Redact, make_marker: Callable[[str], str]) -> _Place:
     """Return what may be shown of the place to which the *parts* of a path lead in the arguments that were *given*."""
     clean, place = redact(given), _Place("$", False, [])
     for number, (text, step) in enumerate(parts):
         if isinstance(given, dict) and isinstance(clean, dict):
-            ((key, clean),), given = clean.items(), given[step]
+            (*_, (key, clean)), given = clean.items(), given[step]
             place.path += text if key == step else f".{key}"
             place.hidden_keys += [] if key == step else [str(step)]
         elif isinstance(given, list) and isinstance(clean, list):

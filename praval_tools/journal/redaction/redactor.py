@@ -10,7 +10,7 @@ from __future__ import annotations
 import hmac
 import math
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from operator import is_
 from typing import Final
 
@@ -429,9 +429,24 @@ class RedactionPlan:
         changed = {name: value for name, value in changes.items() if value is not getattr(event, name)}
         return (attrs.evolve(event, **changed) if changed else event), secrets
 
-    def hide_quoted_values(self, quoting: QuotingT) -> QuotingT:
-        """Return a problem or repair of the arguments without what is hidden in its place, however short that is."""
+    def hide_quoted_values(self, quotings: Sequence[QuotingT], arguments: PythonValue) -> tuple[QuotingT, ...]:
+        """
+        Return problems or repairs without what is hidden in its place, however short that is.
+
+        Args:
+            quotings: The problems or repairs.
+            arguments: Those that they are about; they may be anything.
+        """
+        if not quotings:
+            return ()
+        if not is_plain_json(arguments):
+            arguments = normalize_value(arguments)
         redactor, nodes = self._redactor, self.unvalidated_nodes  # what was given may not fit
-        return hide_quoted_values(
-            quoting, lambda value: redactor.redact(value, nodes=nodes)[0], redactor.make_marker, nodes[0].named_items
+
+        def redact(value: PythonValue) -> PythonValue:
+            return redactor.redact(value, nodes=nodes, max_secret_length=_MAX_REFUSED_SECRET_LENGTH)[0]
+
+        return tuple(
+            hide_quoted_values(quoting, arguments, redact, redactor.make_marker, nodes[0].named_items)
+            for quoting in quotings
         )
