@@ -295,10 +295,10 @@ class Recording:
         entry.is_claimed = True
         if entry.status not in UNFINISHED_STATUSES:
             return
-        inner = [one for one in self.entries.values() if one.parent_id == entry.call_id and one.is_matched]
+        inner = [one for one in self.entries.values() if one.parent_id == entry.call_id and not one.is_replaced]
         if self._match_mode == "position":
-            self._by_position.setdefault(entry.call_id, deque()).extendleft(reversed(inner))
-        for one in sorted(inner, key=lambda one: one.begin_seq or math.inf):
+            self._by_position[entry.call_id] = deque(inner)
+        for one in sorted((one for one in inner if one.is_matched), key=lambda one: one.begin_seq or math.inf):
             one.is_matched = False
             if self._match_mode != "position":
                 self._remove_from_index(one)

@@ -182,3 +182,36 @@ def test_finds_the_calls_inside_that_it_had_made(mode: Any, how: str) -> None:
     with registry.run("r", mode):
         assert [1, 2, 3] == registry.execute(call).result
     assert 3 == len(charged)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_finds_a_call_inside_that_waits(mode: Any) -> None:
+    """By position, one inside that waited for an approval had no place any more, and the call ended in an error."""
+    registry, done = ToolRegistry(journal="memory"), list[str]()
+
+    @registry.tool("ask", owned_by="ann", requires_approval=True)
+    def ask() -> str:
+        """Ask."""
+        return "asked"
+
+    @registry.tool("note", owned_by="ann")
+    def note() -> str:
+        """Note."""
+        done.append("note")
+        return "noted"
+
+    @registry.tool("order", owned_by="ann")
+    def order() -> list[str]:
+        """Order."""
+        outcomes = [registry.execute(ToolCall(None, name, {}, "ann")).outcome.value for name in ("ask", "note")]
+        done.append("order")
+        if done.count("order") == 1:
+            raise ToolInDoubtError("the line broke")
+        return outcomes
+
+    call = ToolCall("c1", "order", {}, "ann")
+    with registry.run("r", mode) as run:
+        assert "in_doubt" == registry.execute(call).outcome
+        run.resolve("c1", rerun=True)
+        assert ["approval_required", "ok"] == registry.execute(call).result
+    assert 1 == done.count("note")
