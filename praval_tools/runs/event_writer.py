@@ -169,8 +169,10 @@ class EventWriter:
         except JournalError as error:
             answer = Answer(Status.FAILED, error=error)
         except BaseException:
-            if outcome is not None:  # which the store takes, or has: nothing else may follow it in the run
-                self.update_run(write_state, item, outcome)
+            if outcome is not None:
+                with suppress(JournalError):  # else the store takes it, or has it: nothing may come before it
+                    self.store.submit([item]).add_done_callback(_warn_if_failed)
+                    self.update_run(write_state, item, outcome)
             raise
         if answer.status is _DONE:
             self._apply_to_run(write_state, item, outcome)
