@@ -14,6 +14,7 @@ import pytest
 from cli_journal_rig import run_app
 from cli_rig import App, Run, app, run  # noqa: F401
 from operator_page_rig import serve_page
+from source_tree import read_tree
 
 import praval_tools
 from praval_tools import Agent, ToolCall, ToolRegistry
@@ -126,7 +127,7 @@ class TestMessages:
             text
             for path in sorted(folder.rglob("*.py"))
             if path.relative_to(folder).parts[0] not in ("cli", "web", "demo")
-            for text in _list_messages(ast.parse(path.read_text()))
+            for text in _list_messages(read_tree(path))
             if set(_NAMED.findall(text)) & set(COMMANDS) and "--app" not in text and "--journal" not in text
         ]
         assert {"audit", "runs"} == {name for text in texts for name in _NAMED.findall(text)} & set(COMMANDS)

@@ -8,7 +8,6 @@ registry; one with a `title` is a file, which is saved and not run by itself. `c
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import shlex
@@ -27,7 +26,7 @@ from unittest import mock
 import pytest
 from event_loop_scope import new_event_loop
 from model_server import ModelServer
-from source_tree import find_tests
+from source_tree import find_tests, read_tree
 from store_rig import make_empty_database
 
 from praval_tools import ToolRegistry, use_registry
@@ -321,4 +320,4 @@ class TestThreatModel:
 
     def _exists(self, file: str, *names: str) -> bool:
         path = ROOT / file
-        return path.is_file() and "::".join(names) in find_tests(ast.parse(path.read_text("utf-8")))
+        return path.is_file() and "::".join(names) in find_tests(read_tree(path))

@@ -5,15 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from source_tree import ROOT, list_package_files, read_tree
 
 
 def iter_usage_codes() -> Iterator[str]:
     """Yield each code that the package's source passes to a `ToolUsageError`."""
-    for path in sorted((ROOT / "praval_tools").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path in list_package_files():
+        for node in ast.walk(read_tree(path)):
             if not isinstance(node, ast.Call) or getattr(node.func, "id", "") != "ToolUsageError":
                 continue
             given = [*node.args[1:2], *(keyword.value for keyword in node.keywords if keyword.arg == "code")]

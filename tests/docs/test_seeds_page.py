@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from source_tree import read_tree
 
 ROOT = Path(__file__).parents[2]
 _ROWS = [
@@ -18,7 +19,7 @@ _ROWS = [
 
 def list_test_classes(pattern: str) -> set[str]:
     """Return the names of the test classes in the files of the seeds."""
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "tests" / "seeds").glob(pattern)]
+    trees = [read_tree(path) for path in (ROOT / "tests" / "seeds").glob(pattern)]
     return {node.name for tree in trees for node in tree.body
             if isinstance(node, ast.ClassDef) and node.name.startswith("Test")}  # fmt: skip
 

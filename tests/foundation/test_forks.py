@@ -15,6 +15,7 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+from source_tree import read_tree
 
 import praval_tools
 from praval_tools import ToolRegistry, forks
@@ -287,7 +288,7 @@ class TestLocks:
         makers = {
             str(path.relative_to(PACKAGE))
             for path in PACKAGE.rglob("*.py")
-            for node in ast.walk(ast.parse(path.read_text()))
+            for node in ast.walk(read_tree(path))
             if isinstance(node, ast.Call)
             and (name := ast.unparse(node.func)).rpartition(".")[2] in LOCKS
             and not name.startswith(("asyncio.", "anyio."))
