@@ -215,3 +215,34 @@ def test_finds_a_call_inside_that_waits(mode: Any) -> None:
         run.resolve("c1", rerun=True)
         assert ["approval_required", "ok"] == registry.execute(call).result
     assert 1 == done.count("note")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_leaves_a_call_inside_in_doubt(mode: Any) -> None:
+    """What the operator says of a call says nothing of one inside, which is in doubt until it is resolved, too."""
+    registry, done = ToolRegistry(journal="memory"), list[str]()
+
+    @registry.tool("pay", owned_by="ann")
+    def pay() -> str:
+        """Pay."""
+        done.append("pay")
+        raise ToolInDoubtError("the line broke")
+
+    @registry.tool("order", owned_by="ann")
+    def order() -> str:
+        """Order."""
+        result = registry.execute(ToolCall(None, "pay", {}, "ann"))
+        done.append("order")
+        if done.count("order") == 1:
+            raise ToolInDoubtError("the line broke")
+        return str(result.result or result.outcome.value)
+
+    call = ToolCall("c1", "order", {}, "ann")
+    with registry.run("r", mode) as run:
+        assert "in_doubt" == registry.execute(call).outcome
+        run.resolve("c1", rerun=True)
+        assert "in_doubt" == registry.execute(call).result
+    with registry.run("r", mode) as run:
+        assert ["pay"] == [recorded.tool_name for recorded in run.in_doubt]
+        assert "in_doubt" == registry.execute(call).result
+    assert 1 == done.count("pay")
