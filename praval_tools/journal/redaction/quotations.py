@@ -13,7 +13,7 @@ from praval_tools.journal.redaction.nested_json import parse_nested_json
 from praval_tools.names import shorten_repr
 from praval_tools.schema.json_pointer import split_json_path
 from praval_tools.schema.secret_names import NAMING_KEYS
-from praval_tools.tools.value_codec import PythonValue, pack_value
+from praval_tools.tools.value_codec import PythonValue, is_plain_json, normalize_value, pack_value
 
 QuotingT = TypeVar("QuotingT", bound=msgspec.Struct)
 
@@ -42,18 +42,30 @@ class _Place(msgspec.Struct):
 
 
 def hide_quoted_values(
-    quoting: QuotingT, arguments: PythonValue, redact: _Redact, make_marker: Callable[[str], str], named_items: int
-) -> QuotingT:
+    quotings: Sequence[QuotingT],
+    arguments: PythonValue,
+    redact: _Redact,
+    make_marker: Callable[[str], str],
+    named_items: int,
+) -> tuple[QuotingT, ...]:
     """
-    Return a problem or a repair without what is hidden in the place that it names.
+    Return problems or repairs without what is hidden in the places that they name, however short that is.
 
     Args:
-        quoting: The problem or repair.
-        arguments: Those that it is about, as JSON or as text of that.
+        quotings: The problems or repairs.
+        arguments: Those that they are about; they may be anything.
         redact: Returns arguments with markers for their secrets.
         make_marker: Returns the marker of a secret key.
         named_items: The items of an array that the schema tells apart, at most.
     """
+    if quotings and not is_plain_json(arguments):
+        arguments = normalize_value(arguments)
+    return tuple(_hide_quoted_value(quoting, arguments, redact, make_marker, named_items) for quoting in quotings)
+
+
+def _hide_quoted_value(
+    quoting: QuotingT, arguments: PythonValue, redact: _Redact, make_marker: Callable[[str], str], named_items: int
+) -> QuotingT:
     texts: dict[str, str] = msgspec.structs.asdict(quoting)
     parts = split_json_path(texts["path"])
     *containers, whole = _follow(parts, arguments)

@@ -437,16 +437,9 @@ class RedactionPlan:
             quotings: The problems or repairs.
             arguments: Those that they are about; they may be anything.
         """
-        if not quotings:
-            return ()
-        if not is_plain_json(arguments):
-            arguments = normalize_value(arguments)
         redactor, nodes = self._redactor, self.unvalidated_nodes  # what was given may not fit
 
         def redact(value: PythonValue) -> PythonValue:
             return redactor.redact(value, nodes=nodes, max_secret_length=_MAX_REFUSED_SECRET_LENGTH)[0]
 
-        return tuple(
-            hide_quoted_values(quoting, arguments, redact, redactor.make_marker, nodes[0].named_items)
-            for quoting in quotings
-        )
+        return hide_quoted_values(quotings, arguments, redact, redactor.make_marker, nodes[0].named_items)
