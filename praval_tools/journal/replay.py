@@ -181,7 +181,7 @@ class Recording:
         """
         Have the next call of the same content find *entry*: the call of *query* was stopped before it was entered.
 
-        Nothing is undone where it was entered since the run was opened, or where another call has claimed it.
+        Nothing is undone where that call entered it, or where another one has claimed it.
         """
         with self._lock:
             if entry.was_entered or (entry.is_claimed and entry not in held):
@@ -295,6 +295,7 @@ class Recording:
         entry.is_claimed = True
         if entry.status not in UNFINISHED_STATUSES:
             return
+        entry.was_entered = False
         inner = [one for one in self.entries.values() if one.parent_id == entry.call_id and not one.is_replaced]
         if self._match_mode == "position":
             self._by_position[entry.call_id] = deque(inner)

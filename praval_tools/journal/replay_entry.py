@@ -136,7 +136,7 @@ class ReplayEntry(msgspec.Struct, eq=False):
     """Whether it was started, and not stopped before its tool was entered."""
     may_have_run: bool = False
     was_entered: bool = False
-    """Whether its tool was entered, or may have been, since the run was opened here."""
+    """Whether its tool was entered, or may have been, since a call of this opening of the run last claimed it."""
     was_requested: bool = False
     has_requested_id: bool = False
     """Whether a call with an id requested it since the run was opened here."""

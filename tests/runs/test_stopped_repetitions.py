@@ -12,7 +12,16 @@ from typing import Any
 import pytest
 from write_ahead_rig import CALL, FailingStore
 
-from praval_tools import Allow, Outcome, ToolCall, ToolContext, ToolRegistry, ToolUsageError
+from praval_tools import (
+    Allow,
+    Deny,
+    Outcome,
+    ToolCall,
+    ToolContext,
+    ToolInDoubtError,
+    ToolRegistry,
+    ToolUsageError,
+)
 from praval_tools.errors import JournalError, ReplayMismatchError
 from praval_tools.journal.storage.sql_store import SqlStore
 from praval_tools.loop import ToolLoop
@@ -164,6 +173,77 @@ class TestOneEffect:
         results = [rig.live(mode, rig.pay) for _ in range(3)]
         assert results == [results[0]] * 3
         rig.check_one_effect()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("stop", STOPS[:2])
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("kind", ["in doubt", "rerun"])
+def test_in_the_run_in_which_it_came_to_be_in_doubt(
+    tmp_path: Path, mode: Any, stop: Any, times: int, kind: str
+) -> None:
+    """Broken promise: the stopped repetition was made again as a call of its own, and the first one ran, too."""
+    rig = Rig(tmp_path / "runs.db", kind)
+
+    async def work() -> Any:
+        async with rig.registry.run("r", mode) as run:
+            await rig.begin()
+            run.resolve(run.in_doubt[0], rerun=True)
+            for _ in range(times):
+                await stop(rig, rig.pay)
+            return await rig.pay()
+
+    assert [2] * 3 == [asyncio.run(work()), *(rig.live(mode, rig.pay) for _ in range(2))]
+    rig.check_one_effect()
+    rig.registry.close()
+    rig.store.store.close()
+
+
+@pytest.mark.parametrize("mode", ["content", "position"])
+@pytest.mark.parametrize("answer", [Allow(), Deny("no")], ids=["yes", "no"])
+def test_that_a_person_answered_where_it_came_to_be_in_doubt(tmp_path: Path, mode: Any, answer: Any) -> None:
+    """Broken promise: what a person said of the repetition was lost where that was stopped, and it was asked anew."""
+    store, entered = FailingStore(SqlStore(tmp_path / "runs.db")), list[str]()
+    registry = ToolRegistry(journal=store)
+
+    @registry.tool("pay", owned_by="ann", requires_approval=True)
+    async def pay() -> str:
+        """Pay."""
+        entered.append("pay")
+        if len(entered) == 1:
+            raise ToolInDoubtError("the line broke")
+        return "paid"
+
+    async def make_call() -> str:
+        return (await registry.aexecute(ToolCall(None, "pay", {}, "ann"))).outcome.value
+
+    def answer_request(answer: Any) -> None:
+        (request,) = registry.approvals.pending()
+        registry.approvals.answer(request.id, answer)
+
+    async def work() -> list[str]:
+        async with registry.run("r", mode) as run:
+            outcomes = [await make_call()]
+            answer_request(Allow())
+            outcomes.append(await make_call())
+            run.resolve(run.in_doubt[0], rerun=True)
+            outcomes.append(await make_call())
+            answer_request(answer)
+            task = asyncio.ensure_future(make_call())
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            outcomes.append(await make_call())
+        async with registry.run("r", mode):
+            return [*outcomes, await make_call()]
+
+    last = "approval_required" if isinstance(answer, Allow) else "approval_denied"  # the stopped start has used the yes
+    assert ["approval_required", "in_doubt", "approval_required", last, last] == asyncio.run(work())
+    assert 1 == len({event.tool_call_id for event in registry.journal.events() if hasattr(event, "tool_call_id")})
+    assert 1 == len(entered)
+    registry.close()
+    store.store.close()
 
 
 @pytest.mark.parametrize("mode", ["content", "position"])
