@@ -161,7 +161,7 @@ def deny_call(toolset: Toolset, call: ToolCall, entry: ApprovalEntry | None, ans
         approval_id=None if entry is None else entry.request.id,
     )  # fmt: skip
     if entry is not None:
-        get_executor(toolset).runtime.approvals.discard_pending(entry.request)
+        get_executor(toolset).runtime.approvals.discard_request(entry.request)
     return refuse_call(toolset, call, result)
 
 
