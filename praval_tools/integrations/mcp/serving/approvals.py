@@ -68,8 +68,12 @@ class ClientRequests:
             return request.id == preferred_id or not (is_answered or self._is_of_another_call(entry))
 
         entry = find_equal_entry(toolset, call, is_free, preferred_id)
-        if entry is not None and entry.answer is None and not is_answered:
-            entry = entry if needs_approval(toolset, call.name, call.arguments) else None  # it is left to a later call
+        if (
+            entry is not None
+            and entry.answer is None
+            and not (is_answered or needs_approval(toolset, call.name, call.arguments))
+        ):
+            entry = None  # it is left to a later call
         if entry is not None:
             call = replace(call, tool_call_id=entry.request.tool_call_id)
             self._shown_ids.discard(entry.request.id)
