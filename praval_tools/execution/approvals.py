@@ -264,7 +264,7 @@ class Approvals:
             self._local_entries[request.digest] = _LocalEntry(request)
             return request
 
-    def discard_pending(self, request: ApprovalRequest) -> None:
+    def discard_request(self, request: ApprovalRequest) -> None:
         """Let no equal request wait, or its answer count, any more in this process."""
         with self._lock:
             self._local_entries.pop(request.digest, None)
@@ -299,7 +299,15 @@ def make_digest(approvals: Approvals, text: bytes) -> str:
 def list_entries_of_tool(
     approvals: Approvals, tool: str, principal: Principal, run_id: str | None = None
 ) -> list[ApprovalEntry]:
-    """Return the requests of calls of a run, or outside runs, of *principal* to a tool, that wait or are answered."""
+    """
+    Return the requests for calls of *principal* to a tool that wait, or whose answers are unused, the oldest first.
+
+    Args:
+        approvals: Those of the registry.
+        tool: The name of the tool.
+        principal: Who calls.
+        run_id: The run of the calls; None: those outside runs.
+    """
     wanted = (tool, principal.agent, principal.chain, run_id)
     entries = [(entry, entry.request) for entry in list_unused_entries(approvals)]
     return [entry for entry, asked in entries if (asked.tool, asked.agent, asked.chain, asked.run_id) == wanted]

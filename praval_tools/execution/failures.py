@@ -204,7 +204,7 @@ def make_typed_error(result: ToolResult) -> BaseException:
     error: ToolCallError
     if result.outcome is Outcome.TOOL_ERROR and result.exception is not None:
         error = make_execution_error(result.name, result.exception, text)
-    elif result.outcome is Outcome.IN_DOUBT and _is_of_tool(result):  # which may raise one object for several calls
+    elif result.outcome is Outcome.IN_DOUBT and _was_raised_by_tool(result):  # which may raise one for several calls
         error = ToolInDoubtError(text, result.run_id, result.tool_call_id)
         error.__cause__ = result.exception
     elif has_type(result.exception, ToolCallError):
@@ -220,7 +220,7 @@ def make_typed_error(result: ToolResult) -> BaseException:
     return error
 
 
-def _is_of_tool(result: ToolResult) -> bool:
+def _was_raised_by_tool(result: ToolResult) -> bool:
     """Tell whether the tool raised the exception of *result*, and not the library, which says which call is meant."""
     return result.exception is not None and read_attribute(result.name, result.exception, "call_id") is None
 

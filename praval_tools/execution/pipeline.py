@@ -276,7 +276,7 @@ def _request_approval(
             text = f"Tool {tool.name!r} needs an approval{reason} and did not run."
             result = build_not_run_result(run, Outcome.APPROVAL_REQUIRED, text, "approval-required")
             return replace(result, approval_id=request.id)
-        approvals.discard_pending(request)
+        approvals.discard_request(request)
     if isinstance(answer, Allow):
         progress.marked_values += read_marked_arguments(answer.arguments)
         bound: BoundArguments | None = run.bound_arguments

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
@@ -234,18 +234,15 @@ def identify_call(toolset: Toolset, call: ToolCall, was_shown: WasShown) -> Tool
     That is the one with which its request was shown there, while nobody has used the answer, or a new one. In a
     journaled run, calls with one id are one call, which is asked about or replayed.
     """
-    runtime, principal = get_executor(toolset).runtime, toolset.principal
-    if find_current_run(runtime.recorder) is not None:
+    if find_current_run(get_executor(toolset).runtime.recorder) is not None:
         return call
-    read = read_call(toolset, call)
-    made = replace(call, agent=principal.agent, on_behalf_of=principal.chain)
-    entries = [] if read is None else list_entries_of_tool(runtime.approvals, read.tool.name, principal)
-    for request in (entry.request for entry in entries):
-        if read is not None and was_shown(request.id) and _has_model_id(request, call):
-            same = replace(made, tool_call_id=request.tool_call_id)
-            if runtime.approvals.build_request(same, principal, read.tool, read.shown, "").digest == request.digest:
-                return replace(call, tool_call_id=request.tool_call_id)
-    return replace(call, tool_call_id=make_call_id(toolset, str(call.tool_call_id)))
+
+    def is_own(entry: ApprovalEntry) -> bool:
+        return was_shown(entry.request.id) and _has_model_id(entry.request, call)
+
+    entry = next(iter_entries_of_equal_calls(toolset, call, is_own), None)
+    call_id = make_call_id(toolset, str(call.tool_call_id)) if entry is None else entry.request.tool_call_id
+    return replace(call, tool_call_id=call_id)
 
 
 def _has_model_id(request: ApprovalRequest, call: ToolCall) -> bool:
@@ -259,17 +256,37 @@ def find_entry_of_call(toolset: Toolset, call: ToolCall) -> ApprovalEntry | None
 
     The operator may lift an approval, or set a handler, while a person thinks; what is answered counts all the same.
     """
+
+    def is_own(entry: ApprovalEntry) -> bool:
+        return entry.request.tool_call_id == call.tool_call_id and entry.answer != _ENDED
+
+    return next(iter_entries_of_equal_calls(toolset, call, is_own), None)
+
+
+def iter_entries_of_equal_calls(
+    toolset: Toolset, call: ToolCall, is_wanted: Callable[[ApprovalEntry], bool]
+) -> Iterator[ApprovalEntry]:
+    """
+    Yield the requests that wait, or whose answers are unused, for calls that differ in nothing but their ids.
+
+    The oldest come first.
+
+    Args:
+        toolset: The tools of the agent.
+        call: The call, which would be made in the run that is open here, or outside runs.
+        is_wanted: Tells which requests will do; the others are not compared.
+    """
     runtime, principal = get_executor(toolset).runtime, toolset.principal
-    entries = list_unused_entries(runtime.approvals)
-    read = read_call(toolset, call) if entries else None
+    approvals, run = runtime.approvals, find_current_run(runtime.recorder)
+    read = read_call(toolset, call) if list_unused_entries(approvals) else None
     if read is None:
-        return None
-    run = find_current_run(runtime.recorder)
+        return
     run_id = None if run is None else run.run_id
-    made = replace(call, agent=principal.agent, on_behalf_of=principal.chain, run_id=run_id)
-    digest = runtime.approvals.build_request(made, principal, read.tool, read.shown, "").digest
-    ours = (entry for entry in entries if entry.request.digest == digest and entry.answer != _ENDED)
-    return next(ours, None)
+    call = replace(call, agent=principal.agent, on_behalf_of=principal.chain, run_id=run_id)
+    for entry in filter(is_wanted, list_entries_of_tool(approvals, read.tool.name, principal, run_id)):
+        equal_call = replace(call, tool_call_id=entry.request.tool_call_id)
+        if approvals.build_request(equal_call, principal, read.tool, read.shown, "").digest == entry.request.digest:
+            yield entry
 
 
 def is_still_asked(toolset: Toolset, call: ToolCall, entry: ApprovalEntry | None) -> bool:

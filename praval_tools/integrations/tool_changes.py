@@ -57,6 +57,11 @@ class ForeignDefinition(Protocol):
         ...
 
     @property
+    def effects(self) -> Mapping[str, bool]:
+        """What it says of its effects, as fields of `ToolMetadata`."""
+        ...
+
+    @property
     def digest(self) -> str:
         """What is equal exactly where the whole definition is."""
         ...
@@ -87,7 +92,8 @@ class ToolChanges(Generic[D]):
     Args:
         registry: The registry.
         source_name: What the source is called there.
-        make_tool: Makes a tool of a definition.
+        make_tool: Makes a tool of a definition, which knows nothing of its effects yet.
+        get_fields: Gives the fields of `ToolMetadata` that the operator sets for a definition, whatever that says.
         kind: What messages call the source.
         problem_code: The code of problems with single tools.
         pins_all: Each tool is pinned to the definition that it has first.
@@ -101,6 +107,7 @@ class ToolChanges(Generic[D]):
     registry: ToolRegistry
     source_name: str
     make_tool: Callable[[D], AnyTool]
+    get_fields: Callable[[D], Mapping[str, object]]
     kind: str
     problem_code: str
     pins_all: bool = False
@@ -153,9 +160,13 @@ class ToolChanges(Generic[D]):
 
     def _make_tool(self, definition: D) -> AnyTool:
         """Make a tool, to whose whole definition approvals are bound: its fingerprint is that of what callers see."""
-        tool = self.make_tool(definition)
+        tool = self.make_tool(definition).with_metadata(**self._get_metadata(definition))
         tool.implementation.definition_digest = definition.digest
         return tool
+
+    def _get_metadata(self, definition: D) -> dict[str, object]:
+        """Return what a definition says of its effects, and what the operator sets instead."""
+        return {**definition.effects, **self.get_fields(definition)}
 
     def _apply_definition(self, definition: D, tool: AnyTool, problems: list[RegistryProblem]) -> None:
         name, old = definition.name, self.definitions.get(definition.name)
@@ -163,7 +174,7 @@ class ToolChanges(Generic[D]):
             self.definitions[name] = definition
             return
         pin = self.pins.get(name)
-        warnings = "" if old is None else self._describe_new_warnings(old, tool)
+        warnings = "" if old is None else self._describe_warnings(old, definition)
         if pin is not None and (pin != tool.fingerprint or warnings):
             self._disable_pinned_tool(definition, tool, problems)
             return
@@ -181,12 +192,11 @@ class ToolChanges(Generic[D]):
         if self.pins_all:
             self.pins.setdefault(name, tool.fingerprint)
 
-    def _describe_new_warnings(self, old: D, tool: AnyTool) -> str:
-        """Return what *tool* says of its effects that it did not say as *old*; a party is taken at its word to warn."""
-        before = self._make_tool(old).metadata
-        warnings = {name: value for name in _EFFECTS if (value := getattr(tool.metadata, name)) is not None}
-        new = [f"{name}={value}" for name, value in warnings.items() if getattr(before, name) != value]
-        return f"it says {', '.join(new)}" if new else ""
+    def _describe_warnings(self, old: D, new: D) -> str:
+        """Return what *new* says of its effects that *old* did not; a party is taken at its word to warn."""
+        before, after = self._get_metadata(old), self._get_metadata(new)
+        names = [name for name in _EFFECTS if after.get(name) not in (None, before.get(name))]
+        return f"it says {', '.join(f'{name}={after[name]}' for name in names)}" if names else ""
 
     def _register_tool(self, definition: D, tool: AnyTool, problems: list[RegistryProblem]) -> bool:
         name = definition.name
@@ -296,9 +306,7 @@ class ToolChanges(Generic[D]):
             definition = self.definitions[name]
             if name in self.held_back or self._is_disabled_by_change(name):
                 held = self.held_back.get(name, definition)
-                change = describe_change(definition, held) or self._describe_new_warnings(
-                    definition, self._make_tool(held)
-                )
+                change = describe_change(definition, held) or self._describe_warnings(definition, held)
                 change = change or "not that of its pin"
                 text = f"Tool {name!r} is held back: its {self._noun} {self.source_name!r} gives it another definition"
                 problems.append(

@@ -78,7 +78,8 @@ def praval_tools_before_call(call: ToolCall, tool: Tool[..., Any], arguments: di
 
     Called: once a call, in its thread, after limits and approval, before its function; *arguments* is a copy.
     Returns: None.
-    Raises: The call goes on; the failure is reported. Another `BaseException`, as of Ctrl-C, ends the call.
+    Raises: An `Exception`: the call goes on; the failure is reported. Another `BaseException`, as Ctrl-C raises, ends
+        the call.
     """
 
 
@@ -90,7 +91,8 @@ def praval_tools_after_call(call: ToolCall, tool: Tool[..., Any] | None, result:
     Called: once a call, in its thread, when its result is written; *tool* is None where no tool has that name.
         The exception of a tool is not shown.
     Returns: None.
-    Raises: The result stands; the failure is reported. Another `BaseException`, as of Ctrl-C, reaches the caller.
+    Raises: An `Exception`: the result stands; the failure is reported. Another `BaseException`, as Ctrl-C raises,
+        reaches the caller.
     """
 
 

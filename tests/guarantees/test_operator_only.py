@@ -180,7 +180,7 @@ def test_no_code_of_an_agent_approves_its_call(journal: str | None, where: str) 
         def attempt() -> int:
             approvals, limits = registry.approvals, registry.limits
             ways = {
-                approvals: ("store", "add_pending", "take_answer", "discard_pending"),
+                approvals: ("store", "add_pending", "take_answer", "discard_request"),
                 limits: ("acquire", "release", "cancel", "restore_run_usage"),
             }
             return sum(hasattr(target, name) for target, names in ways.items() for name in names)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -123,20 +124,27 @@ REFUSED: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
+def check_refusal(
+    function: Callable[..., None], arguments: dict[str, Any], collector: Collector, *, as_text: bool
+) -> None:
+    """Check that a call is refused for its arguments, and that the secret in them is in no record and no span."""
+    with ToolRegistry(journal="memory", telemetry=collector.make_telemetry(**RECORD_ALL)) as registry:
+        registry.tool("pay", owned_by="ann")(function)
+        call = ToolCall("1", "pay", json.dumps(arguments) if as_text else arguments, "ann")
+        result = registry.execute(call)
+        written = read_journal(registry)
+
+    assert Outcome.INVALID_ARGUMENTS is result.outcome
+    for text in (written, collector.read_spans()):
+        assert " are invalid: $." in text and PIN not in text
+
+
 class TestErrors:
     @pytest.mark.parametrize("arguments", REFUSED, ids=str)
     @pytest.mark.parametrize("as_text", [False, True], ids=["dict", "text"])
     def test_quote_no_secret(self, arguments: dict[str, Any], collector: Collector, *, as_text: bool) -> None:
         """Broken promise: the text of the error quoted what the problems beside it hid, here and in telemetry."""
-        with ToolRegistry(journal="memory", telemetry=collector.make_telemetry(**RECORD_ALL)) as registry:
-            registry.tool(owned_by="ann")(pay)
-            call = ToolCall("1", "pay", json.dumps(arguments) if as_text else arguments, "ann")
-            result = registry.execute(call)
-            written = read_journal(registry)
-
-        assert Outcome.INVALID_ARGUMENTS is result.outcome
-        for text in (written, collector.read_spans()):
-            assert " are invalid: $." in text and PIN not in text
+        check_refusal(pay, arguments, collector, as_text=as_text)
 
     def test_show_the_caller_what_it_wrote(self) -> None:
         """Whoever wrote a value may read it in the answer."""
@@ -201,15 +209,7 @@ class TestValuesThatAreNamedBesideThem:
     @pytest.mark.parametrize("as_text", [False, True], ids=["dict", "text"])
     def test_are_in_no_problem(self, arguments: dict[str, Any], collector: Collector, *, as_text: bool) -> None:
         """Broken promise: where the name of a short secret stands in a key beside it, a refused call quoted it."""
-        with ToolRegistry(journal="memory", telemetry=collector.make_telemetry(**RECORD_ALL)) as registry:
-            registry.tool(owned_by="ann")(configure)
-            call = ToolCall("1", "configure", json.dumps(arguments) if as_text else arguments, "ann")
-            result = registry.execute(call)
-            written = read_journal(registry)
-
-        assert Outcome.INVALID_ARGUMENTS is result.outcome
-        for text in (written, collector.read_spans()):
-            assert " are invalid: $." in text and PIN not in text
+        check_refusal(configure, arguments, collector, as_text=as_text)
 
     @pytest.mark.parametrize("arguments", NAMED, ids=str)
     def test_are_in_no_repair(self, arguments: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from runs_rig import open_bank
 
 from praval_tools import Allow, Deny, ToolCall, ToolContext, ToolRegistry
 from praval_tools.errors import JournalError
@@ -92,17 +93,8 @@ def test_of_an_approved_call_that_cannot_be_written(mode: Any, tmp_path: Path, m
         return registry.execute(ToolCall(None, "pay", {"amount": 5}, "ann")).outcome
 
     def live(program: Callable[[ToolRegistry], object]) -> object:
-        registry = ToolRegistry(journal=tmp_path / "runs.db")
-
-        @registry.tool("pay", owned_by="ann", requires_approval=True)
-        def pay(amount: int) -> None:
-            """Pay."""
-            paid.append(amount)
-
-        with registry.run("r", mode):
-            outcome = program(registry)
-        registry.close()
-        return outcome
+        with open_bank(tmp_path / "runs.db", paid, requires_approval=True) as registry, registry.run("r", mode):
+            return program(registry)
 
     def approve_and_fail(registry: ToolRegistry) -> object:
         call(registry)
@@ -123,19 +115,12 @@ def test_a_call_that_was_approved_meanwhile(mode: Any, tmp_path: Path) -> None:
     paid = list[int]()
 
     def live(*answers: bool) -> list[object]:
-        registry, outcomes = ToolRegistry(journal=tmp_path / "runs.db"), list[object]()
-
-        @registry.tool("pay", owned_by="ann", requires_approval=True)
-        def pay(amount: int) -> None:
-            """Pay."""
-            paid.append(amount)
-
-        with registry.run("r", mode):
+        outcomes = list[object]()
+        with open_bank(tmp_path / "runs.db", paid, requires_approval=True) as registry, registry.run("r", mode):
             for is_answered in answers:
                 for request in registry.approvals.pending() if is_answered else ():
                     registry.approvals.answer(request.id, Allow())
                 outcomes.append(registry.execute(ToolCall(None, "pay", {"amount": 5}, "ann")).outcome)
-        registry.close()
         return outcomes
 
     assert ["approval_required", "approval_required", "ok"] == live(False, False, True)
@@ -193,37 +178,26 @@ def test_of_an_interrupt_anywhere(mode: Any, idempotent: bool, tmp_path: Path) -
 @pytest.mark.parametrize("steps", [1, 2, 3])
 def test_while_a_start_is_refused(mode: Any, call_id: str | None, steps: int, tmp_path: Path) -> None:
     """Broken promise: of a call that was cancelled as its start was out of date, no record said what it was."""
-    sent = list[str]()
-
-    def open_registry() -> ToolRegistry:
-        registry = ToolRegistry(journal=tmp_path / "runs.db")
-
-        @registry.tool("send", owned_by="ann")
-        def send(to: str) -> str:
-            """Send."""
-            sent.append(to)
-            return "sent"
-
-        return registry
+    path, paid = tmp_path / "runs.db", list[int]()
 
     async def program(registry: ToolRegistry, *, cancels: bool) -> None:
         async with registry.run("r", mode):
-            first = asyncio.ensure_future(registry.aexecute(ToolCall(call_id, "send", {"to": "eve"}, "ann")))
+            first = asyncio.ensure_future(registry.aexecute(ToolCall(call_id, "pay", {"amount": 5}, "ann")))
             for _ in range(steps if cancels else 0):
                 await asyncio.sleep(0)
             if cancels:
                 first.cancel()
             await asyncio.wait([first])
             last_id = None if call_id is None else "c2"
-            assert (await registry.aexecute(ToolCall(last_id, "send", {"to": "bob"}, "ann"))).success
+            assert (await registry.aexecute(ToolCall(last_id, "pay", {"amount": 7}, "ann"))).success
 
-    with open_registry() as registry, open_registry() as office:  # which stands for another process
-        office.share_tool("send")
+    with open_bank(path, paid) as registry, open_bank(path, paid) as office:  # which stands for another process
+        office.share_tool("pay")
         asyncio.run(program(registry, cancels=True))
     for _ in range(2):
-        with open_registry() as registry:
+        with open_bank(path, paid) as registry:
             asyncio.run(program(registry, cancels=False))
-    assert ["bob", "eve"] == sent
+    assert [7, 5] == paid
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -231,18 +205,7 @@ def test_while_a_start_is_refused(mode: Any, call_id: str | None, steps: int, tm
 @pytest.mark.parametrize("pause", [1, 2])
 def test_by_a_scope_that_cancels_at_each_await(mode: Any, steps: int, pause: int, tmp_path: Path) -> None:
     """Broken promise: cancelled again while its start was confirmed, the call was in doubt for ever, as in anyio."""
-    paid = list[int]()
-
-    def open_registry() -> ToolRegistry:
-        registry = ToolRegistry(journal=tmp_path / "runs.db")
-
-        @registry.tool("pay", owned_by="ann")
-        def pay(amount: int) -> str:
-            """Pay."""
-            paid.append(amount)
-            return "paid"
-
-        return registry
+    path, paid = tmp_path / "runs.db", list[int]()
 
     async def cancel(registry: ToolRegistry) -> None:
         async with registry.run("r", mode) as run:
@@ -263,9 +226,9 @@ def test_by_a_scope_that_cancels_at_each_await(mode: Any, steps: int, pause: int
             assert [] == run.in_doubt
             assert (await registry.aexecute(ToolCall(None, "pay", {"amount": 5}, "ann"))).success
 
-    with open_registry() as registry:
+    with open_bank(path, paid) as registry:
         asyncio.run(cancel(registry))
-    with open_registry() as registry:
+    with open_bank(path, paid) as registry:
         asyncio.run(pay_anew(registry))
     assert 1 <= len(paid) <= (2 if mode == "id" and steps % 2 else 1)
 
@@ -326,14 +289,7 @@ def test_that_was_denied_stays_denied(mode: Any, steps: int, cancels: int, tmp_p
     paid = list[int]()
 
     def open_registry() -> ToolRegistry:
-        registry = ToolRegistry(journal=tmp_path / "runs.db")
-
-        @registry.tool("pay", owned_by="ann", requires_approval=True)
-        async def pay(amount: int) -> str:
-            """Pay."""
-            paid.append(amount)
-            return "paid"
-
+        registry = open_bank(tmp_path / "runs.db", paid, is_async=True, requires_approval=True)
         registry.add_policy(lambda *_: time.sleep(0.02))  # the store writes meanwhile
         return registry
 

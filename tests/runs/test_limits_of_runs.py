@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from runs_rig import open_bank
 
 from praval_tools import Allow, ToolCall, ToolRegistry
 
@@ -100,14 +101,7 @@ def test_a_call_that_was_stopped_and_asked_about_again_counts_once(
     paid = list[int]()
 
     def open_registry() -> ToolRegistry:
-        registry = ToolRegistry(journal=tmp_path / "runs.db")
-
-        @registry.tool("pay", owned_by="ann", requires_approval=True)
-        async def pay(amount: int) -> str:
-            """Pay."""
-            paid.append(amount)
-            return "paid"
-
+        registry = open_bank(tmp_path / "runs.db", paid, is_async=True, requires_approval=True)
         registry.limits.set(tool="pay", per_run=1)
         return registry
 

@@ -64,6 +64,23 @@ def rig(path: Path) -> Iterator[Rig]:
     rig.registry.close()
 
 
+def open_bank(path: Path, paid: list[int], *, is_async: bool = False, **metadata: Any) -> ToolRegistry:
+    """Return a registry over one file, whose tool `pay` adds to *paid* what it pays."""
+    registry = ToolRegistry(journal=path)
+
+    def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return "paid"
+
+    async def apay(amount: int) -> str:
+        """Pay."""
+        return pay(amount)
+
+    registry.tool("pay", owned_by="ann", **metadata)(apay if is_async else pay)
+    return registry
+
+
 def check_journal(path: Path) -> Counter[str]:
     """Check that the numbering has no gaps or repeats, and return how many results each call has."""
     with open_journal(path) as journal:

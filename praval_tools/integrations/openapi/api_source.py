@@ -78,12 +78,13 @@ class OpenApiSource:
         self._settings, self._spec = _read_settings(spec, options), spec
         self._place = place
         self._owner, self._timeout = options.get("owned_by"), options.get("timeout")
-        self._metadata = options.get("metadata", {})
+        metadata = options.get("metadata", {})
         self._max_answer_bytes = options.get("max_answer_bytes", MAX_ANSWER_BYTES)
         self._runtime = get_runtime(registry)
         self._changes = ToolChanges[OperationDefinition](
-            registry, self.name, self._make_tool, "OpenAPI document", "openapi-operation"
-        )
+            registry, self.name, self._make_tool, lambda definition: metadata.get(definition.operation_id) or {},
+            "OpenAPI document", "openapi-operation",
+        )  # fmt: skip
         max_bytes = options.get("max_document_bytes", MAX_DOCUMENT_BYTES)
         references = tuple(_to_texts(options.get("allow_references", ())))
         self._loader = DocumentLoader(lambda url: self._fetch(url, max_bytes), references, max_bytes)
@@ -239,27 +240,19 @@ class OpenApiSource:
     # ── its tools ────────────────────────────────────────────────────────────────────────────────
 
     def _make_tool(self, definition: OperationDefinition) -> AnyTool:
-        """
-        Return a tool that calls an operation.
-
-        Methods that change nothing by their definition may be called again; all others may not.
-        """
-        operation = definition.operation
+        """Return a tool that calls an operation."""
 
         async def call_operation(**arguments: object) -> object:
             return await self._call(definition, arguments)
 
-        tool: AnyTool = Tool(
+        return Tool(
             definition.name, definition.description, definition.parameters, call_operation,
             namespace=self.name, owned_by=self._owner, title=definition.title, safety="external",
-            timeout=self._timeout, read_only=operation.is_safe, idempotent=operation.is_safe,
-            destructive=True if operation.method == "DELETE" else None, open_world=True,
+            timeout=self._timeout,
             extra={"openapi": {"document": self.name, "operation": definition.operation_id,
                                "request": definition.remote_name}},
             source=Source("openapi", self.name, self._version, self._place.file, self._place.line, trusted=False),
         )  # fmt: skip
-        fields = self._metadata.get(definition.operation_id)
-        return tool.with_metadata(**fields) if fields else tool
 
     async def _call(self, definition: OperationDefinition, arguments: Mapping[str, object]) -> object:
         operation = definition.operation

@@ -92,6 +92,12 @@ class OperationDefinition:
         """None: results are what the service answers, and are not checked."""
         return
 
+    @property
+    def effects(self) -> Mapping[str, bool]:
+        """What its method promises: one that changes nothing may be called again, any other may not."""
+        effects = {"read_only": self.operation.is_safe, "idempotent": self.operation.is_safe, "open_world": True}
+        return {**effects, "destructive": True} if self.operation.method == "DELETE" else effects
+
 
 @frozen(kw_only=True)
 class OperationSelection:

@@ -9,6 +9,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from mcp_client_rig import (
@@ -24,6 +25,9 @@ from mcp_client_rig import (
 
 from praval_tools import Agent, Outcome, Tool, ToolCall, ToolRegistry, ToolUsageError
 from praval_tools.access.problems import RegistryProblem
+
+if TYPE_CHECKING:
+    from praval_tools.tools.metadata import ToolFields
 
 VARIABLE = "MCP_DEFINITION"
 CHANGED = {"description": "Have another effect.", "inputSchema": {"type": "object", "properties": {"y": {}}}}
@@ -235,6 +239,22 @@ class TestPins:
         source.accept("plain-work")
         assert True is registry.get_tool("plain-work").metadata.destructive  # type: ignore[union-attr]
         assert [] == find_changes(registry)
+        assert "done 1" == call(registry, "plain-work", x=1).result
+
+    @pytest.mark.parametrize("fields", [{"destructive": True}, {"destructive": False}, {"destructive": None}], ids=str)
+    def test_hints_about_what_the_operator_says_count_for_nothing(
+        self, registry: ToolRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fields: ToolFields
+    ) -> None:
+        """Neither is the tool held back, nor is anything reported, whichever way the operator decided."""
+        notes = tmp_path / "notes"
+        source = register_plain(registry, "normal", notes, pin=True, env=[VARIABLE], metadata={"work": fields})
+        change_definition(monkeypatch, annotations={"destructiveHint": True})
+        kill_server(notes)
+        wait_until(lambda: 2 == len(list_notes(notes)))
+        source.refresh()
+
+        assert [] == find_changes(registry)
+        assert fields["destructive"] is registry.get_tool("plain-work").metadata.destructive  # type: ignore[union-attr]
         assert "done 1" == call(registry, "plain-work", x=1).result
 
     def test_hints_do_not_move_a_pin(

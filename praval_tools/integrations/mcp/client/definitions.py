@@ -20,7 +20,11 @@ CONTEXT_PARAMETER: Final = "praval_tools_context"
 """The parameter by which the function of an imported tool gets its context; no tool may have one of this name."""
 
 MAX_DEFINITION_BYTES: Final = 1_048_576
-_HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+_WARNINGS: Final = {
+    "readOnlyHint": ("read_only", False), "destructiveHint": ("destructive", True),
+    "idempotentHint": ("idempotent", False), "openWorldHint": ("open_world", True),
+}  # fmt: skip
+"""Hint → its field of `ToolMetadata`, and the value with which it warns."""
 
 
 @frozen(kw_only=True)
@@ -47,6 +51,11 @@ class McpToolDefinition:
     result_schema: JsonSchema | None
     hints: Mapping[str, bool]
     digest: str
+
+    @property
+    def effects(self) -> Mapping[str, bool]:
+        """Of the hints those that warn: a server cannot make its own tools harmless or repeatable."""
+        return {name: value for hint, (name, value) in _WARNINGS.items() if self.hints.get(hint) is value}
 
 
 class RefusedDefinitionError(Exception):
@@ -143,7 +152,7 @@ def read_definition(item: object, selection: ToolSelection, problems: list[str])
         problems.append(f"Tool {name!r}: its {' and '.join(altered)} held control characters, which were taken out.")
     parameters = _read_parameters(item.get("inputSchema"))
     result_schema = _read_result_schema(name, item.get("outputSchema"), problems)
-    hints = {hint: value for hint in _HINTS if isinstance(value := annotations.get(hint), bool)}
+    hints = {hint: value for hint in _WARNINGS if isinstance(value := annotations.get(hint), bool)}
     whole = {**cleaned, "name": remote_name, "parameters": parameters, "result": result_schema, "hints": hints}
     return McpToolDefinition(
         name=name, remote_name=remote_name, title=cleaned["title"],

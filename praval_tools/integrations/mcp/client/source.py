@@ -55,13 +55,14 @@ class McpSource:
     def __init__(self, registry: ToolRegistry, settings: ServerSettings, options: McpOptions, place: Source) -> None:
         pin = options.get("pin", False)
         pins = {} if isinstance(pin, bool) else dict(pin)
-        self._settings, self._metadata = settings, options.get("metadata", {})
-        self._place = place
+        self._settings, self._place = settings, place
         self._owner, self._timeout = options.get("owned_by"), options.get("timeout")
         self._runtime, self._version = get_runtime(registry), ""
+        metadata = options.get("metadata", {})
         self._changes = ToolChanges[McpToolDefinition](
-            registry, settings.name, self._make_tool, "MCP server", "mcp-tool", pin is True, pins
-        )
+            registry, settings.name, self._make_tool, lambda definition: metadata.get(definition.remote_name) or {},
+            "MCP server", "mcp-tool", pin is True, pins,
+        )  # fmt: skip
         self._declared: dict[str, str] = {}
         self._connection: ServerConnection | None = None
         self._closed = False
@@ -195,18 +196,14 @@ class McpSource:
     # ── its tools ────────────────────────────────────────────────────────────────────────────────
 
     def _make_tool(self, definition: McpToolDefinition) -> AnyTool:
-        """
-        Return a tool that calls that of the server.
-
-        Of the hints only those count that warn: a server cannot make its own tools harmless or repeatable.
-        """
+        """Return a tool that calls that of the server."""
 
         async def call_mcp_tool(praval_tools_context: ToolContext = _NO_CONTEXT, **arguments: object) -> object:
             context = praval_tools_context
             future = self._submit(lambda connection: self._call_remote(connection, definition, context, arguments))
             return await asyncio.wrap_future(future)
 
-        hints, extra = definition.hints, {"server": self.name, "tool": definition.remote_name}
+        extra = {"server": self.name, "tool": definition.remote_name}
         has_own_name = definition.remote_name in self._settings.selection.names
         is_renamed = not has_own_name and definition.name != f"{self.name}-{definition.remote_name}"
         renamed = {"declared_as": extra["tool"]} if is_renamed else {}
@@ -214,16 +211,11 @@ class McpSource:
             definition.name, definition.description, definition.parameters, call_mcp_tool,
             namespace=None if has_own_name else self.name, owned_by=self._owner, title=definition.title,
             safety="external", timeout=self._timeout,
-            read_only=False if hints.get("readOnlyHint") is False else None,
-            destructive=True if hints.get("destructiveHint") is True else None,
-            idempotent=False if hints.get("idempotentHint") is False else None,
-            open_world=True if hints.get("openWorldHint") is True else None,
-            extra={"mcp": {**extra, "hints": dict(hints)}, **renamed},
+            extra={"mcp": {**extra, "hints": dict(definition.hints)}, **renamed},
             source=Source("mcp", self.name, file=self._place.file, line=self._place.line, trusted=False),
         )  # fmt: skip
         tool.implementation.supplied_result_schema = definition.result_schema
-        fields = self._metadata.get(definition.remote_name)
-        return tool.with_metadata(**fields) if fields else tool
+        return tool
 
     async def _call_remote(
         self, connection: ServerConnection, definition: McpToolDefinition, context: ToolContext,

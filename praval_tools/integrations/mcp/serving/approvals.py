@@ -17,12 +17,11 @@ from mcp.shared.exceptions import MCPError
 from msgspec.structs import replace
 
 from praval_tools.access.records import Principal
-from praval_tools.execution.approvals import Approvals, list_entries_of_tool, list_unused_entries, make_digest
+from praval_tools.execution.approvals import Approvals, make_digest
 from praval_tools.integrations.foreign_text import quote_name
-from praval_tools.integrations.framework_calls import needs_approval, read_call
+from praval_tools.integrations.framework_calls import iter_entries_of_equal_calls, needs_approval
 from praval_tools.integrations.mcp.serving.reports import RequestContext
 from praval_tools.registry.toolset import Toolset, get_executor, refuse_call
-from praval_tools.runs.model_log import find_current_run
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import Allow, ApprovalAnswer, ApprovalEntry, ApprovalRequest, Deny
 from praval_tools.tools.plain_managers import plain_manager
@@ -68,8 +67,12 @@ class ClientRequests:
             return request.id == preferred_id or not (is_answered or self._is_of_another_call(entry))
 
         entry = find_equal_entry(toolset, call, is_free, preferred_id)
-        if entry is not None and entry.answer is None and not is_answered:
-            entry = entry if needs_approval(toolset, call.name, call.arguments) else None  # it is left to a later call
+        if (
+            entry is not None
+            and entry.answer is None
+            and not (is_answered or needs_approval(toolset, call.name, call.arguments))
+        ):
+            entry = None  # it is left to a later call
         if entry is not None:
             call = replace(call, tool_call_id=entry.request.tool_call_id)
             self._shown_ids.discard(entry.request.id)
@@ -129,23 +132,15 @@ def find_equal_entry(
         toolset: The tools of the agent.
         call: The call.
         is_wanted: Tells which requests will do.
-        preferred_id: The request that is looked at first.
+        preferred_id: The request that is taken rather than any other.
     """
-    runtime, principal = get_executor(toolset).runtime, toolset.principal
-    approvals, run = runtime.approvals, find_current_run(runtime.recorder)
-    read = read_call(toolset, call) if list_unused_entries(approvals) else None
-    if read is None:
-        return None
-    run_id = None if run is None else run.run_id
-    call = replace(call, agent=principal.agent, on_behalf_of=principal.chain, run_id=run_id)
-    entries = filter(is_wanted, list_entries_of_tool(approvals, read.tool.name, principal, run_id))
-    for entry in sorted(entries, key=lambda entry: entry.request.id != preferred_id):
-        if not _is_client_call_id(approvals, entry.request.tool_call_id):
-            continue
-        equal_call = replace(call, tool_call_id=entry.request.tool_call_id)
-        if approvals.build_request(equal_call, principal, read.tool, read.shown, "").digest == entry.request.digest:
-            return entry
-    return None
+    approvals = get_executor(toolset).runtime.approvals
+
+    def is_over_mcp(entry: ApprovalEntry) -> bool:
+        return is_wanted(entry) and _is_client_call_id(approvals, entry.request.tool_call_id)
+
+    entries = iter_entries_of_equal_calls(toolset, call, is_over_mcp)
+    return min(entries, key=lambda entry: entry.request.id != preferred_id, default=None)
 
 
 def get_elicited_answer(params: types.CallToolRequestParams, principal: Principal) -> ApprovalAnswer | None:
@@ -161,7 +156,7 @@ def deny_call(toolset: Toolset, call: ToolCall, entry: ApprovalEntry | None, ans
         approval_id=None if entry is None else entry.request.id,
     )  # fmt: skip
     if entry is not None:
-        get_executor(toolset).runtime.approvals.discard_pending(entry.request)
+        get_executor(toolset).runtime.approvals.discard_request(entry.request)
     return refuse_call(toolset, call, result)
 
 
