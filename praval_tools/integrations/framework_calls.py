@@ -264,17 +264,16 @@ def find_entry_of_call(toolset: Toolset, call: ToolCall) -> ApprovalEntry | None
 
 
 def iter_entries_of_equal_calls(
-    toolset: Toolset, call: ToolCall, is_wanted: Callable[[ApprovalEntry], bool]
+    toolset: Toolset, call: ToolCall, is_wanted: Callable[[ApprovalEntry], bool], preferred_id: str | None = None
 ) -> Iterator[ApprovalEntry]:
     """
     Yield the requests that wait, or whose answers are unused, for calls that differ in nothing but their ids.
-
-    The oldest come first.
 
     Args:
         toolset: The tools of the agent.
         call: The call, which would be made in the run that is open here, or outside runs.
         is_wanted: Tells which requests will do; the others are not compared.
+        preferred_id: The request that comes before the others, of which the oldest come first.
     """
     runtime, principal = get_executor(toolset).runtime, toolset.principal
     approvals, run = runtime.approvals, find_current_run(runtime.recorder)
@@ -283,7 +282,8 @@ def iter_entries_of_equal_calls(
         return
     run_id = None if run is None else run.run_id
     call = replace(call, agent=principal.agent, on_behalf_of=principal.chain, run_id=run_id)
-    for entry in filter(is_wanted, list_entries_of_tool(approvals, read.tool.name, principal, run_id)):
+    wanted = filter(is_wanted, list_entries_of_tool(approvals, read.tool.name, principal, run_id))
+    for entry in sorted(wanted, key=lambda entry: entry.request.id != preferred_id):
         equal_call = replace(call, tool_call_id=entry.request.tool_call_id)
         if approvals.build_request(equal_call, principal, read.tool, read.shown, "").digest == entry.request.digest:
             yield entry

@@ -139,8 +139,7 @@ def find_equal_entry(
     def is_over_mcp(entry: ApprovalEntry) -> bool:
         return is_wanted(entry) and _is_client_call_id(approvals, entry.request.tool_call_id)
 
-    entries = iter_entries_of_equal_calls(toolset, call, is_over_mcp)
-    return min(entries, key=lambda entry: entry.request.id != preferred_id, default=None)
+    return next(iter_entries_of_equal_calls(toolset, call, is_over_mcp, preferred_id), None)
 
 
 def get_elicited_answer(params: types.CallToolRequestParams, principal: Principal) -> ApprovalAnswer | None:
