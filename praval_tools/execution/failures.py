@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import builtins
 import gc
-from collections import deque
+from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache
-from types import MappingProxyType, MemberDescriptorType
+from types import MappingProxyType, MemberDescriptorType, SimpleNamespace
 from typing import Any, Final, cast
 
 from praval_tools.errors import (
@@ -38,6 +38,10 @@ OS_ERROR_ATTRIBUTES: Final = ("errno", "strerror", "filename", "filename2")
 _CONTAINERS: Final = (list, tuple, set, frozenset, deque)
 _VIEWS: Final[tuple[type, ...]] = (type({}.keys()), type({}.values()), type({}.items()), MappingProxyType)
 """Views of mappings; those of an `OrderedDict` derive from these."""
+_ATTRIBUTE_READERS: Final[dict[type, Callable[[object], object]]] = {
+    kind: kind.__dict__["__dict__"].__get__ for kind in (UserDict, UserList, ChainMap, SimpleNamespace)
+}
+"""Container, written in Python, that holds things in its attributes → what reads these without its code."""
 _EXCEPTION_READERS: Final = tuple(
     BaseException.__dict__[name].__get__ for name in ("args", "__dict__", "__cause__", "__context__")
 )
@@ -173,6 +177,8 @@ def _iter_held_instances(error: BaseException) -> Iterator[object]:
             stack += gc.get_referents(part)  # the mapping itself: the view would have it iterate by its own code
         elif issubclass(kind, _CONTAINERS):
             stack += iterate_without_overrides(cast("Iterable[object]", part))
+        else:
+            stack += [_ATTRIBUTE_READERS[base](part) for base in kind.__mro__ if base in _ATTRIBUTE_READERS]
 
 
 def _iter_exception_parts(error: BaseException) -> Iterator[object]:

@@ -38,6 +38,10 @@ KINDS = (
     "in values",
     "in items",
     "in a proxy",
+    "in a UserDict",
+    "in a UserList",
+    "in a ChainMap",
+    "in a namespace",
 )
 each_engine = pytest.mark.parametrize("engine", ["inline", "thread", "process"])
 

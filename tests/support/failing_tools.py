@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
-from types import MappingProxyType
+from collections import ChainMap, OrderedDict, UserDict, UserList, deque
+from types import MappingProxyType, SimpleNamespace
 from typing import Annotated
 
 import attrs
@@ -57,6 +57,8 @@ def raise_marked(kind: str) -> None:
         "in a deque": ValueError(deque([account])), "in a key": ValueError({(FrozenAccount(PIN),): 1}),
         "in values": ValueError(OrderedDict(ann=account).values()), "in items": ValueError({"ann": account}.items()),
         "in keys": ValueError({FrozenAccount(PIN): 1}.keys()), "in a proxy": ValueError(MappingProxyType({1: account})),
+        "in a UserDict": ValueError(UserDict(ann=account)), "in a UserList": ValueError(UserList([account])),
+        "in a ChainMap": ValueError(ChainMap({1: account})), "in a namespace": ValueError(SimpleNamespace(a=account)),
     }  # fmt: skip
     errors["declared attribute"].account = account  # type: ignore[attr-defined]
     if kind in errors:
