@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import typing
 from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, ClassVar, Final, Generic
 
 import attrs
@@ -170,10 +171,7 @@ def resolve_class_hints(
             annotations := _read_lazy_annotations(base)
         ):
             continue
-        module = sys.modules.get(to_plain_text(base.__module__))
-        names = vars(module) if module is not None else {}
-        local_names = {get_class_name(item): item for item in (base, kind)}
-        local_names.update({to_plain_text(item.__name__): item for item in getattr(base, "__type_params__", ())})
+        names, local_names = _list_names(base, kind)
         for name, hint in annotations.items():
             if wanted is None or name in wanted:
                 try:
@@ -183,6 +181,35 @@ def resolve_class_hints(
                         raise
                     hints[name] = hint
     return hints
+
+
+def _list_names(base: type, kind: type) -> tuple[Mapping[str, object], Mapping[str, object]]:
+    """Return what texts of hints in *base*, a base of *kind* or this itself, may name: its globals, its locals."""
+    module = sys.modules.get(to_plain_text(base.__module__))
+    local_names: dict[str, object] = {get_class_name(item): item for item in (base, kind)}
+    local_names.update({to_plain_text(item.__name__): item for item in getattr(base, "__type_params__", ())})
+    return vars(module) if module is not None else {}, local_names
+
+
+def list_extra_hints(hint: Hint) -> list[Hint]:
+    """
+    Return the hints of keys that a TypedDict does not name: its `extra_items`, else those of its bases.
+
+    One that cannot be resolved stays as it is written. Other classes have none.
+    """
+    kind = get_class_origin(hint)
+    if not is_typed_dict(kind):
+        return []
+    undeclared = getattr(sys.modules.get(type(kind).__module__), "NoExtraItems", None)
+    extra = getattr(kind, "__extra_items__", undeclared)
+    if extra is undeclared:  # a TypedDict derives from nothing but dict, whatever it was declared with
+        hints = [inner for base in getattr(kind, "__orig_bases__", ()) for inner in list_extra_hints(base)]
+    else:
+        with suppress(HintError):
+            extra = resolve_hint(extra, *_list_names(kind, kind))
+        hints = [_strip_qualifiers(extra)[0]]
+    values = _bind_type_parameters(hint, kind)
+    return [substitute_type_variables(inner, values) for inner in hints]
 
 
 def _read_lazy_annotations(base: type) -> Mapping[str, Any]:

@@ -18,6 +18,7 @@ from praval_tools.schema.class_fields import (
     is_attrs_or_dataclass,
     is_pydantic_model,
     is_typed_dict,
+    list_extra_hints,
 )
 from praval_tools.schema.docstrings import extract_description, extract_parameter_descriptions
 from praval_tools.schema.json_values import (
@@ -72,7 +73,7 @@ def _build_object_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
     required: list[str] = []
     doc = _get_own_docstring(get_class_origin(hint))
     descriptions = extract_parameter_descriptions(doc)
-    for item in get_all_fields(hint) if builder.describes_made_fields else get_fields(hint):
+    for item in get_all_fields(hint) if builder.describes_all_members else get_fields(hint):
         properties[item.key] = schema = builder.build(item.hint)
         if item.key in descriptions:
             schema.setdefault("description", descriptions[item.key])
@@ -85,7 +86,9 @@ def _build_object_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
         schema_of_class["description"] = text
     if required:
         schema_of_class["required"] = required
-    return {**schema_of_class, "additionalProperties": False, **read_class_examples(get_class_origin(hint))}
+    extras = [builder.build(item) for item in list_extra_hints(hint)] if builder.describes_all_members else []
+    schema_of_class["additionalProperties"] = {"anyOf": extras} if extras else False
+    return {**schema_of_class, **read_class_examples(get_class_origin(hint))}
 
 
 def _get_own_docstring(kind: type) -> str:
@@ -250,7 +253,7 @@ def _build_model_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
             describe_result(hint, hides_values=builder.hides_values)
             if builder.describes_results
             else describe_model(
-                hint, hides_values=builder.hides_values, adds_marked_members=builder.describes_made_fields
+                hint, hides_values=builder.hides_values, adds_marked_members=builder.describes_all_members
             )
         )
         definitions: dict[str, JsonSchema] = schema.pop("$defs", {})

@@ -32,18 +32,19 @@ class JsonSchemaBuilder:
         encoder: Writes defaults.
         decoder: Checks them.
         describes_results: Of pydantic models, describe what they write instead of what they take.
-        describes_made_fields: Describe fields that a constructor does not take, too; one whose type has no schema gets
-            one that takes anything.
+        describes_all_members: Describe what a tool does not take, too: fields that a constructor does not take, marked
+            members that a pydantic model leaves out of its schema, and other keys of a TypedDict that has a hint for
+            them. One whose type has no schema gets one that takes anything.
         hides_values: Leave out defaults and examples of secrets. False: everything that has a default in the code has
             one in the schema, null where it has no JSON form there, or is made by code.
     """
 
     def __init__(
         self, encoder: Encoder, decoder: DecodeHooks, *,
-        describes_results: bool = False, describes_made_fields: bool = False, hides_values: bool = True,
+        describes_results: bool = False, describes_all_members: bool = False, hides_values: bool = True,
     ) -> None:  # fmt: skip
         self._encoder, self._decoder = encoder, decoder
-        self.describes_results, self.describes_made_fields = describes_results, describes_made_fields
+        self.describes_results, self.describes_all_members = describes_results, describes_all_members
         self.hides_values = hides_values
         self._names_by_key: dict[Any, str] = {}
         self._definitions: dict[str, JsonSchema] = {}
@@ -58,7 +59,7 @@ class JsonSchemaBuilder:
         except RecursionError:
             raise  # else each part of a hint without end would be tried
         except Exception:  # the seam to hints of fields that a class makes itself, which no tool could take
-            if not self.describes_made_fields:
+            if not self.describes_all_members:
                 raise
             return {"writeOnly": True} if contains_secret_mark(hint) else {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-from praval_tools.schema.class_fields import get_all_fields, is_pydantic_model
+from praval_tools.schema.class_fields import get_all_fields, is_pydantic_model, list_extra_hints
 from praval_tools.schema.model_marks import list_model_names
 from praval_tools.schema.schema_tree import JsonSchema, iter_schemas
 from praval_tools.schema.secret_marks import count_marks, marks_secret, read_model_hints
@@ -38,6 +38,15 @@ def add_lost_marks(schema: JsonSchema, kind: Hint, *, adds_members: bool) -> Non
         if adds_members and not described and _loses_marks({}, hint):
             schema["properties"] = properties
             properties.update(dict.fromkeys(names, {"writeOnly": True}))
+    _add_lost_marks_of_extras(schema, kind, adds_members=adds_members)
+
+
+def _add_lost_marks_of_extras(schema: JsonSchema, kind: Hint, *, adds_members: bool) -> None:
+    """Mark the other keys of a TypedDict as `add_lost_marks` does members."""
+    described = schema.get("additionalProperties", False)
+    for hint in list_extra_hints(kind) if adds_members or described is not False else ():
+        if _loses_marks(described if isinstance(described, dict) else {}, hint):
+            schema["additionalProperties"] = {"writeOnly": True}
 
 
 def _iter_members(kind: Hint) -> Iterator[tuple[set[str], Hint]]:

@@ -12,7 +12,9 @@ from praval_tools.names import has_type
 from praval_tools.schema.class_fields import has_class_fields, is_pydantic_model, is_pydantic_secret
 from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES
 from praval_tools.schema.tables import take_apart
+from praval_tools.values.builtin_iteration import is_read_as_builtin
 
+_TABLE_METHODS: Final = ("to_dicts", "tolist", "to_dict")
 _TEXTS: Final = (str, bytes, bytearray, UserString)
 _CONTAINERS: Final = frozenset((dict, list, tuple, set, frozenset, deque, defaultdict, OrderedDict))
 
@@ -23,8 +25,15 @@ _MAX_MADE_PARTS: Final = 10_000
 
 
 def makes_parts(kind: type) -> bool:
-    """Tell whether instances may make their parts anew at each reading, as Python's own containers do not."""
-    return kind not in _CONTAINERS
+    """
+    Tell whether instances may make their parts anew at each reading.
+
+    Python's own containers do not, nor do classes that derive from these and are read as they are.
+    """
+    if kind in _CONTAINERS:
+        return False
+    is_taken_apart = issubclass(kind, Enum) or any(hasattr(kind, name) for name in _TABLE_METHODS)
+    return is_taken_apart or not is_read_as_builtin(kind, "__iter__", "values")
 
 
 def may_make_parts(depth: int, count: int) -> bool:
@@ -68,7 +77,8 @@ def iter_parts(value: object) -> Iterator[object]:
             yield parts
         elif has_type(value, Mapping):
             yield from (key for key in value if type(key) not in SCALAR_TYPES)
-            yield from value.values()
+            # those of a dict by its class: an instance may hold something else under that name
+            yield from type(value).values(value) if has_type(value, dict) else value.values()
         elif has_type(value, Sized) and has_type(value, Iterable):
             yield from value
 

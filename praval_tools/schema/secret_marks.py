@@ -13,6 +13,7 @@ from praval_tools.schema.class_fields import (
     is_named_tuple,
     is_pydantic_model,
     is_pydantic_secret,
+    list_extra_hints,
     resolve_class_hints,
 )
 from praval_tools.schema.schema_tree import JsonSchema, SchemaPart, iter_schemas, map_subschemas
@@ -109,9 +110,10 @@ def list_field_names(hint: Hint) -> frozenset[str]:
                 stack += [item.annotation for item in kind.model_fields.values()]
             seen.add(kind)
         elif has_class_fields(kind):
-            fields = () if kind in seen else get_all_fields(part, keeps_unresolved=True)
-            names.update(item.key for item in fields)
-            stack += [item.hint for item in fields]
+            if kind not in seen:
+                fields = get_all_fields(part, keeps_unresolved=True)
+                names.update(item.key for item in fields)
+                stack += [*(item.hint for item in fields), *list_extra_hints(part)]
             seen.add(kind)
         elif is_type_alias(part):
             stack.append(resolve_alias(part))
@@ -121,9 +123,9 @@ def list_field_names(hint: Hint) -> frozenset[str]:
 
 
 def _list_hints_of_members(hint: Hint) -> list[Hint]:
-    """Return the hints of all that instances of a class hold, also of what its constructor does not take."""
+    """Return the hints of all that instances of a class hold, also of what its constructor does not take or name."""
     if not is_pydantic_model(kind := get_class_origin(hint)):
-        return [item.hint for item in get_all_fields(hint)]
+        return [*(item.hint for item in get_all_fields(hint)), *list_extra_hints(hint)]
     return [*read_model_hints(kind).values(), *read_private_hints(kind).values()]
 
 

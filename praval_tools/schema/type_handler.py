@@ -65,8 +65,8 @@ class SchemaBuilder(Protocol):
     describes_results: bool
     """Of a class that writes itself otherwise than it is given, describe what it writes."""
 
-    describes_made_fields: bool
-    """Describe fields that a constructor does not take, too."""
+    describes_all_members: bool
+    """Describe what a tool does not take, too, such as fields that a constructor does not take."""
 
     hides_values: bool
     """Leave out defaults and examples of secrets."""

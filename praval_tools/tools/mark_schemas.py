@@ -21,11 +21,12 @@ def build_mark_schemas(implementation: ToolImplementation) -> list[JsonSchema]:
     """
     Return a schema of the arguments for each parameter that a hint marks as secret, besides the tool's own schema.
 
-    The schema of a tool says it already where it was derived from the hints, but for fields that constructors do not
-    take. Of a parameter whose hint cannot be resolved, nobody knows, so it counts as marked.
+    The schema of a tool says it already where it was derived from the hints, but for what tools do not take: fields
+    that constructors do not take, and keys for which a TypedDict has `extra_items`. Of a parameter whose hint cannot be
+    resolved, nobody knows, so it counts as marked.
     """
     if implementation.supplied_schema is None and implementation.is_compilable:
-        return _describe_made_fields(implementation) if implementation.runs_user_code else []
+        return _describe_other_members(implementation) if implementation.runs_user_code else []
     signature, schemas = implementation.signature, list[JsonSchema]()
     if signature.unresolved and not signature.parameters:
         return [{"type": "object", "additionalProperties": _SECRET}]
@@ -43,9 +44,9 @@ def build_mark_schemas(implementation: ToolImplementation) -> list[JsonSchema]:
     return schemas
 
 
-def _describe_made_fields(implementation: ToolImplementation) -> list[JsonSchema]:
-    """Return the schema of the arguments with the fields that constructors do not take, if it marks anything else."""
-    builder = JsonSchemaBuilder(Encoder(), DecodeHooks(), describes_made_fields=True)
+def _describe_other_members(implementation: ToolImplementation) -> list[JsonSchema]:
+    """Return the schema of the arguments with the members that tools do not take, if it marks anything else."""
+    builder = JsonSchemaBuilder(Encoder(), DecodeHooks(), describes_all_members=True)
     with suppress(Exception), activate_tool_frame(implementation.name):  # the seam to hints that no tool could take
         schema = build_parameters_schema(builder, implementation.signature, {})
         if has_secret_schema(schema) and schema != build_parameters_schema(
@@ -57,7 +58,7 @@ def _describe_made_fields(implementation: ToolImplementation) -> list[JsonSchema
 
 def _build_schema(tool: str, hint: Hint) -> JsonSchema:
     """Return the schema of a marked hint; that of a secret where it has no JSON form, or is unresolved."""
-    builder = JsonSchemaBuilder(Encoder(), DecodeHooks(), describes_made_fields=True)
+    builder = JsonSchemaBuilder(Encoder(), DecodeHooks(), describes_all_members=True)
     try:
         with activate_tool_frame(tool):
             schema = dict(builder.finish(builder.build(hint)))

@@ -23,6 +23,7 @@ from praval_tools.schema.encode import encode
 from praval_tools.schema.json_values import INT_LIMIT, LOWER_INT_LIMIT, sort_json_items, to_canonical_json
 from praval_tools.schema.marked_members import MAX_FREE_DEPTH, may_make_parts
 from praval_tools.tools.frames import activate_tool_frame
+from praval_tools.values.builtin_iteration import is_read_as_builtin, iterate_items_without_overrides
 
 TAG_PREFIX: Final = "praval:"
 MAX_DEPTH: Final = 200
@@ -146,8 +147,8 @@ class _Packer:
     def _pack_mapping(self, value: Mapping[PythonValue, PythonValue], level: int) -> PythonValue:
         """Pack a mapping of another class, which may make its members anew each time, without end."""
         kind = type(value)
-        if issubclass(kind, dict) and kind.__iter__ is dict.__iter__:
-            return self._pack_dict(dict(value), level)
+        if issubclass(kind, dict) and is_read_as_builtin(kind, "__iter__"):
+            return self._pack_dict(dict(iterate_items_without_overrides(value)), level)
         if not may_make_parts(self._made_depth, self._made_count):
             return _leave_out(kind)
         self._made_count += self._made_depth >= MAX_FREE_DEPTH

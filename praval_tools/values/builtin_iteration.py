@@ -32,6 +32,14 @@ def find_collection_base(kind: type) -> type | None:
     return None
 
 
+def is_read_as_builtin(kind: type, *methods: str) -> bool:
+    """Tell whether a class is a built-in container, or derives from one and does not override these *methods* of it."""
+    base = next((base for base in (OrderedDict, dict) if issubclass(kind, base)), None) or find_collection_base(kind)
+    if base is None:
+        return False
+    return all(getattr(kind, name) is getattr(base, name) for name in methods if hasattr(base, name))
+
+
 def iterate_without_overrides(value: Iterable[object]) -> Iterable[object]:
     """Return the items that *value* holds; one of another type iterates over itself."""
     base = find_collection_base(type(value))

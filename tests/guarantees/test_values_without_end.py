@@ -1,10 +1,10 @@
 """A value that is made anew at each reading, such as the items of a `UserString`, ends no call and hangs none."""
 
-# Tests of: schema/marked_members, schema/marked_values, tools/value_codec
+# Tests of: schema/marked_members, schema/marked_values, tools/value_codec, values/builtin_iteration
 
 from __future__ import annotations
 
-from collections import UserDict, UserList, UserString
+from collections import Counter, OrderedDict, UserDict, UserList, UserString, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -67,6 +67,35 @@ class Index(Mapping[str, object]):
         return Index()
 
 
+class LazyTable(dict[str, object]):
+    """Has new tables under its keys at each reading."""
+
+    def values(self) -> Any:
+        return [LazyTable(a=1), LazyTable(a=1)]
+
+
+class LazyList(list[object]):
+    """Has new lists at each reading."""
+
+    def __iter__(self) -> Iterator[object]:
+        return iter([LazyList([1]), LazyList([1])])
+
+
+class RowList(list[object]):
+    """Is an array of new arrays to whoever takes it apart."""
+
+    def tolist(self) -> list[object]:
+        return [RowList(), RowList()]
+
+
+class Shadowed(dict[str, object]):
+    """Has what makes new tables in the place of a method."""
+
+    def __init__(self) -> None:
+        super().__init__(a=1)
+        self.values = lambda: [Shadowed(), Shadowed()]  # type: ignore[assignment, method-assign, return-value]
+
+
 class Loader:
     """Loads what an attribute holds whenever it is read."""
 
@@ -99,6 +128,29 @@ ENDLESS: dict[str, Callable[[], object]] = {
     "loaded": Loaded,
     "properties": Pair,
 }
+
+
+DERIVED: dict[str, Callable[[], object]] = {
+    "dict": lambda: LazyTable(a=1),
+    "list": lambda: LazyList([1]),
+    "array": RowList,
+    "attribute": Shadowed,
+}
+
+
+@pytest.mark.parametrize("make", DERIVED.values(), ids=DERIVED)
+def test_derived_classes_that_are_read_otherwise(make: Callable[[], object]) -> None:
+    """A call ends with a value that derives from a container of Python's own and makes its parts itself."""
+    with ToolRegistry(journal="memory") as registry:
+
+        @registry.tool(owned_by="ann")
+        def give(value: Any) -> Any:
+            """Give."""
+            return Order(make())  # type: ignore[arg-type]
+
+        outcomes = [registry.execute(ToolCall("c", "give", {"value": value}, "ann")).outcome for value in (1, make())]
+
+    assert {"ok", "tool_error", "invalid_arguments"}.issuperset(outcome.value for outcome in outcomes)
 
 
 @pytest.fixture(params=ENDLESS)
@@ -179,6 +231,69 @@ def test_marks_in_many_values_of_own_containers(wrap: Callable[[list[object]], o
 
 class Table(dict[str, Any]):
     """A dict of another class, as libraries for configuration and documents have them."""
+
+
+class OrderedTable(OrderedDict[str, Any]):
+    """An ordered one, which is read by methods of its own."""
+
+
+class Items(list[Any]):
+    """A list of another class."""
+
+
+class Row(tuple[Any, ...]):
+    """A tuple of another class."""
+
+
+class Queue(deque[Any]):
+    """A queue of another class."""
+
+
+class Defaults(defaultdict[str, Any]):
+    """Makes what is missing, and nothing of what is read."""
+
+
+class Counts(Counter[Any]):
+    """Keeps any values, though it should count."""
+
+
+@dataclass
+class Safe:
+    """Is opened by what its name does not show."""
+
+    combination: Annotated[str, Secret]
+
+
+OWN_CONTAINERS: dict[str, Callable[[Any], Any]] = {
+    "dict": lambda inner: Table(inner=inner),
+    "ordered dict": lambda inner: OrderedTable(inner=inner),
+    "list": lambda inner: Items([inner]),
+    "tuple": lambda inner: Row([inner]),
+    "deque": lambda inner: Queue([inner]),
+    "defaultdict": lambda inner: Defaults(None, inner=inner),
+    "counter": lambda inner: Counts(inner=inner),
+}
+
+
+@pytest.mark.parametrize("levels", [1, 4])
+@pytest.mark.parametrize("wrap", OWN_CONTAINERS.values(), ids=OWN_CONTAINERS)
+def test_marks_in_many_containers_of_derived_classes(wrap: Callable[[Any], Any], levels: int) -> None:
+    """Broken promise: a note quoted what a class marks, where it stood in one of many containers of derived classes."""
+    with ToolRegistry(journal="memory") as registry:
+
+        @registry.tool(owned_by="ann")
+        def take(value: Any, note: str) -> None:
+            """Take."""
+
+        value: Any = [wrap(Safe(f"{HIDDEN}-1")), *(wrap(1) for _ in range(10_010)), wrap(Safe(f"{HIDDEN}-2"))]
+        for _ in range(levels):
+            value = wrap(value)
+        note = f"for {HIDDEN}-1 and {HIDDEN}-2"
+        registry.execute(ToolCall("c", "take", {"value": value, "note": note}, "ann"))
+        written = read_journal(registry)
+
+    assert "for [secret " in written
+    assert HIDDEN not in written
 
 
 @pytest.mark.parametrize("wrap", [Table, MappingProxyType])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, time, tzinfo
 from typing import Any, NamedTuple
@@ -29,6 +31,11 @@ class Trip:
 class Row(tuple[Any, ...]):
     def __hash__(self) -> int:
         return 1
+
+
+class Record(OrderedDict[str, Any]):
+    def __getitem__(self, key: str) -> Any:
+        return Record(a=1)
 
 
 class BrokenZone(tzinfo):
@@ -81,3 +88,17 @@ def test_what_was_left_out_stays_as_it_is(value: Any) -> None:
         value = [value]
 
     assert normalize_value(value) == normalize_value(normalize_value(value))
+
+
+@pytest.mark.parametrize("wrap", [OrderedDict, Record])
+def test_many_ordered_dicts_are_kept(wrap: Callable[[dict[str, Any]], Any]) -> None:
+    """Broken promise: of more than ten thousand that stood inside of four others, the last were left out."""
+    value: Any = [wrap({"a": number}) for number in range(10_010)]
+    for _ in range(4):
+        value = wrap({"inner": value})
+
+    packed = pack_value(value)
+
+    for _ in range(4):
+        packed = packed["inner"]
+    assert [{"a": number} for number in range(10_010)] == packed
