@@ -132,7 +132,7 @@ class CallWriter:
         record = call_records.build_interruption_record(write_state.builder, run, entered, error)
         item = write_state.build_end_item(record)
         if has_type(error, GeneratorExit):  # nothing can be waited for
-            self._event_writer.submit(item)
+            self._event_writer.submit(item, write_state.run)
             if entered:
                 self._event_writer.count_call(Outcome.CANCELLED, record)
             self._event_writer.update_run(write_state, item)
@@ -140,7 +140,7 @@ class CallWriter:
         outcome = Outcome.CANCELLED if entered else None
         if unwritten_start is not None:
             start = Item((unwritten_start,))
-            self._event_writer.submit(start)  # which the store does not take a second time
+            self._event_writer.submit(start, write_state.run)  # which the store does not take a second time
             self._event_writer.update_run(write_state, start)
         try:
             yield from self._event_writer.append(write_state, item, "It was stopped.", outcome)
@@ -166,7 +166,7 @@ class CallWriter:
         if write_state.waiting_request is not None:
             return (yield from self._approvals.write_waiting_end(write_state, result, item, "Nothing was run."))
         if self._is_intent_only and write_state.deferred_start is None:
-            self._event_writer.submit(item)
+            self._event_writer.submit(item, write_state.run)
             self._event_writer.count_call(result.outcome, record, result.latency_ms)
             self._event_writer.update_run(write_state, item, result.outcome)
             return result
@@ -223,7 +223,7 @@ class CallWriter:
                 with activate_frame(make_frame(run.frame[SCOPE])):
                     text, type_name = describe_error(error), get_error_type_name(run.tool.name, error)
             record = call_records.build_late_result_record(late_state.builder, value, text, type_name)
-            self._event_writer.submit(Item((record,)))
+            self._event_writer.submit(Item((record,)), write_state.run)
 
         self._runtime.unrecorded_calls.append(None)
         job.add_done_callback(write_late_result)

@@ -146,6 +146,7 @@ class EventWriter:
         except JournalError as error:
             answer = Answer(Status.FAILED, error=error)
         except BaseException as error:
+            _note_unawaited_write(write_state.run)
             if outcome is not None:  # the store has the item all the same
                 self.count_call(outcome, item.records[-1], latency)
             may_wait = not has_type(error, GeneratorExit)
@@ -197,8 +198,9 @@ class EventWriter:
         warnings.warn(f"{full_error} The call went on all the same.", JournalWarning, stacklevel=get_user_stacklevel())
         return None
 
-    def submit(self, item: Item) -> None:
-        """Append *item* without waiting for it; a failure becomes a warning."""
+    def submit(self, item: Item, run: OpenRun | None) -> None:
+        """Append *item*, of a call of *run* or outside runs, without waiting for it; a failure becomes a warning."""
+        _note_unawaited_write(run)
         try:
             self.store.submit([self._add_key_id(item)]).add_done_callback(_warn_if_failed)
         except JournalError as error:
@@ -220,6 +222,12 @@ class EventWriter:
             write_state.entry.mark_ended(record, outcome)
         else:
             write_state.run.recording.apply_record(record)
+
+
+def _note_unawaited_write(run: OpenRun | None) -> None:
+    """Have whoever leaves *run* wait for what is written of it."""
+    if run is not None:
+        run.has_unawaited_writes = True
 
 
 def _warn_if_failed(future: Future[list[Answer]]) -> None:

@@ -34,6 +34,7 @@ class OpenRun:
         self.outer_run = current_run.get()
         self.loop_ids: set[str] = set()
         self.event_count, self._has_warned = event_count, False
+        self.has_unawaited_writes = False
         self.active_calls: list[None] = []  # `append` and `pop` are atomic: `close` and a new call see each other
 
     def count_event(self) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final, Self
 
 from msgspec import UNSET
 
 from praval_tools.access import commands
-from praval_tools.errors import ToolUsageError, UnusedCallsError
+from praval_tools.errors import JournalError, ToolUsageError, UnusedCallsError
 from praval_tools.execution.context import resolve_actor
 from praval_tools.execution.deps import use_deps
 from praval_tools.execution.protocols import Dispatcher
@@ -88,7 +89,12 @@ class Run:
         run = self._require_open_run()
         self._leave_context()
         self._recorder.open_runs.pop(self.run_id, None)
-        run.close()
+        try:
+            if run.has_unawaited_writes and kind is not GeneratorExit:  # by which the writer itself may end the run
+                with suppress(JournalError):  # whoever appended it was told
+                    self._recorder.store.append([])  # done when all before it is: whoever opens the run next reads it
+        finally:
+            run.close()
         if self._strict and kind is None and (unused := run.recording.list_unused()):
             raise UnusedCallsError(self.run_id, [entry.call_id for entry in unused])
 

@@ -1,0 +1,134 @@
+"""Whoever leaves a run waits for what is written of it, so that the next one who opens it reads that."""
+
+# Tests of: runs/run, runs/event_writer
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from write_ahead_rig import FailingStore
+
+from praval_tools import Allow, Outcome, ToolCall, ToolRegistry
+from praval_tools.journal import Answer, Item
+from praval_tools.journal.storage.sql_store import SqlStore
+
+
+class BusyStore(FailingStore):
+    """A store whose writer is kept busy until somebody waits for it."""
+
+    def __init__(self, store: SqlStore) -> None:
+        super().__init__(store)
+        self.gate = threading.Event()
+
+    def keep_busy(self) -> None:
+        """Have the writer wait; what is appended from now on is not written meanwhile."""
+        is_busy = threading.Event()
+
+        def wait(_: object) -> None:
+            is_busy.set()
+            self.gate.wait(20)
+
+        self.before = lambda kind: None
+        self.gate.clear()
+        self.store.submit([]).add_done_callback(wait)
+        is_busy.wait(20)
+
+    def append(self, items: Sequence[Item]) -> list[Answer]:
+        self.gate.set()
+        return super().append(items)
+
+    def read_types(self) -> list[str]:
+        """Return the types of the records of the run as another process reads them."""
+        with SqlStore(Path(self.name)) as other:
+            return [record.type for record in other.read(run_id="r")]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[BusyStore]:
+    """Give a store."""
+    store = BusyStore(SqlStore(tmp_path / "runs.db"))
+    yield store
+    store.gate.set()
+    store.store.close()
+
+
+@pytest.mark.parametrize("mode", ["content", "position", "id"])
+def test_a_request_that_was_written_as_its_caller_was_cancelled(mode: Any, store: BusyStore) -> None:
+    """Broken promise: the run was opened again before it was written, and what a person answered to it was lost."""
+    registry, call = ToolRegistry(journal=store), ToolCall("x" if mode == "id" else None, "pay", {}, "ann")
+
+    @registry.tool("pay", owned_by="ann", requires_approval=True)
+    async def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    async def make_call() -> None:
+        async with registry.run("r", mode):
+            task = asyncio.ensure_future(registry.aexecute(call))
+
+            def cancel(kind: str) -> None:
+                if kind == "call_refused":
+                    store.keep_busy()
+                    task.cancel()
+
+            store.before = cancel
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    async def make_call_again() -> Any:
+        async with registry.run("r", mode):
+            return (await registry.aexecute(call)).outcome
+
+    asyncio.run(make_call())
+    assert ["approval_asked", "call_refused"] == store.read_types()
+    (request,) = registry.approvals.pending()
+    registry.approvals.answer(request.id, Allow())
+    assert [Outcome.OK] * 2 == [asyncio.run(make_call_again()) for _ in range(2)]
+    registry.close()
+
+
+def test_results_for_which_no_call_waited(store: BusyStore) -> None:
+    """With `durability="intent"` a result that was not lost in a crash leaves no call in doubt."""
+    with ToolRegistry(journal=store, durability="intent") as registry:
+
+        @registry.tool("pay", owned_by="ann")
+        def pay() -> str:
+            """Pay."""
+            store.keep_busy()
+            return "paid"
+
+        with registry.run("r"):
+            assert "paid" == registry.toolset("ann").call("pay")
+        assert ["agent_tool_call", "agent_tool_result"] == store.read_types()
+
+
+def test_but_no_coroutine_that_nobody_awaits_any_more(store: BusyStore) -> None:
+    """It may be the writer's own thread that drops the last reference to it: there, nothing can be waited for."""
+    registry = ToolRegistry(journal=store)
+
+    @registry.tool("pay", owned_by="ann", requires_approval=True)
+    async def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    async def make_call() -> None:
+        async with registry.run("r"):
+            store.before = lambda kind: store.keep_busy()
+            await registry.aexecute(ToolCall(None, "pay", {}, "ann"))
+
+    async def drop_call() -> None:
+        work = make_call()
+        work.send(None)
+        work.close()
+
+    asyncio.run(drop_call())
+    assert not store.gate.is_set()
+    store.gate.set()
+    with registry.run("r"):
+        pass
+    registry.close()
