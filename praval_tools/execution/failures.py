@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import gc
 from collections import ChainMap, UserDict, UserList, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, MappingView
 from contextlib import suppress
 from functools import lru_cache
 from types import MappingProxyType, MemberDescriptorType, SimpleNamespace
@@ -39,7 +39,8 @@ _CONTAINERS: Final = (list, tuple, set, frozenset, deque)
 _VIEWS: Final[tuple[type, ...]] = (type({}.keys()), type({}.values()), type({}.items()), MappingProxyType)
 """Views of mappings; those of an `OrderedDict` derive from these."""
 _ATTRIBUTE_READERS: Final[dict[type, Callable[[object], object]]] = {
-    kind: kind.__dict__["__dict__"].__get__ for kind in (UserDict, UserList, ChainMap, SimpleNamespace)
+    **{kind: kind.__dict__["__dict__"].__get__ for kind in (UserDict, UserList, ChainMap, SimpleNamespace)},
+    MappingView: MappingView.__dict__["_mapping"].__get__,
 }
 """Container, written in Python, that holds things in its attributes → what reads these without its code."""
 _EXCEPTION_READERS: Final = tuple(

@@ -42,6 +42,9 @@ KINDS = (
     "in a UserList",
     "in a ChainMap",
     "in a namespace",
+    "in its keys",
+    "in its values",
+    "in its items",
 )
 each_engine = pytest.mark.parametrize("engine", ["inline", "thread", "process"])
 

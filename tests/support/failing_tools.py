@@ -59,6 +59,9 @@ def raise_marked(kind: str) -> None:
         "in keys": ValueError({FrozenAccount(PIN): 1}.keys()), "in a proxy": ValueError(MappingProxyType({1: account})),
         "in a UserDict": ValueError(UserDict(ann=account)), "in a UserList": ValueError(UserList([account])),
         "in a ChainMap": ValueError(ChainMap({1: account})), "in a namespace": ValueError(SimpleNamespace(a=account)),
+        "in its keys": ValueError(UserDict({FrozenAccount(PIN): 1}).keys()),
+        "in its values": ValueError(ChainMap({1: account}).values()),
+        "in its items": ValueError(UserDict(ann=account).items()),
     }  # fmt: skip
     errors["declared attribute"].account = account  # type: ignore[attr-defined]
     if kind in errors:
