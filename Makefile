@@ -44,7 +44,7 @@ test-fast: $(READY)
 conformance:
 	sh .ci/conformance
 
-# Chromium, for the tests of the operator's page in a browser; installed where apt-get can.
+# Chromium, for the tests of the operator's page and of the docs in a browser; installed where apt-get can.
 browser:
 	sh .ci/browser
 

@@ -6,32 +6,16 @@ import html
 import importlib
 import inspect
 import re
-import subprocess
-import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-ROOT = Path(__file__).parents[2]
 MODULES = (
     "praval_tools", "praval_tools.compat.praval", "praval_tools.formats", "praval_tools.integrations.langchain",
     "praval_tools.integrations.mcp", "praval_tools.integrations.openai_agents", "praval_tools.integrations.openapi",
     "praval_tools.integrations.opentelemetry", "praval_tools.integrations.praval",
     "praval_tools.integrations.pydantic_ai", "praval_tools.journal", "praval_tools.loop", "praval_tools.testing",
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the built site."""
-    for package in ("mkdocs", "material", "mkdocstrings"):
-        pytest.importorskip(package, reason=f"{package} is not installed")
-    folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    return folder
 
 
 def read_inventory(site: Path) -> set[str]:

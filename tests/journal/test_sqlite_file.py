@@ -29,6 +29,22 @@ from praval_tools.journal import open_store
 from praval_tools.journal.storage.sql_store import SqlStore
 from praval_tools.journal.storage.tables import SCHEMA_REVISION, VERSION_TABLE, Statements, metadata
 
+OPENS_A_JOURNAL = """
+from pathlib import Path
+from typing import Annotated
+
+from praval_tools import Secret, ToolCall, ToolRegistry
+
+open("opened.txt", "w").close()
+with ToolRegistry(journal={journal}) as registry:
+
+    @registry.tool("log_in", shared=True)
+    def log_in(password: Annotated[str, Secret]) -> None:
+        \"\"\"Log in.\"\"\"
+
+    registry.execute(ToolCall("1", "log_in", {{"password": "hush"}}, "ann"))
+"""
+
 
 class TestOpening:
     def test_by_path_and_by_url(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,6 +91,28 @@ class TestOpening:
             Path("link.db").symlink_to(tmp_path / "runs.db")
             with SqlStore(Path("link.db")) as linked, store.open_run("r"), pytest.raises(RunBusyError):
                 linked.open_run("r")
+
+    @pytest.mark.parametrize(
+        ("journal", "folder"),
+        [
+            ("'runs.db'", "started"),
+            ("Path('runs.db')", "started"),
+            ("'sqlite:///runs.db'", "started"),
+            ("Path(__file__).with_name('runs.db')", "program"),
+        ],
+    )
+    def test_a_registry_takes_relative_paths_as_open_does(self, tmp_path: Path, journal: str, folder: str) -> None:
+        """They are relative to the working directory of the process; a journal beside the program is so anywhere."""
+        for name in ("started", "program"):
+            (tmp_path / name).mkdir()
+        program = tmp_path / "program" / "program.py"
+        program.write_text(OPENS_A_JOURNAL.format(journal=journal), encoding="utf-8")
+        env = {**os.environ, "PYTHONPATH": str(Path(praval_tools.__file__).parents[1])}
+        subprocess.run([sys.executable, str(program)], cwd=tmp_path / "started", env=env, check=True, timeout=60)
+        files = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("runs.db*")}
+
+        assert (tmp_path / "started" / "opened.txt").is_file()
+        assert {f"{folder}/{name}" for name in ("runs.db", "runs.db.key", "runs.db-locks")} == files
 
     def test_closed_it_is_one_file(self, filled: Path) -> None:
         """Nothing waits beside a closed store but the folder of the locks."""

@@ -23,6 +23,16 @@ class WebServer(Protocol):
 
 
 @contextmanager
+def open_browser() -> Iterator[Browser]:
+    """Start Chromium without its sandbox, which root cannot use; skip the test where playwright is missing."""
+    playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@contextmanager
 def open_page(browser: Browser, server: WebServer | None = None, user: str = "olga", **options: Any) -> Iterator[Page]:
     """
     Open a page in a browser of its own; at the end nothing was said on its console: no policy was violated.

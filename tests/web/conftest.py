@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from browser_rig import CHROMIUM
+from browser_rig import open_browser
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Chromium, without its sandbox, which the user root cannot use."""
-    playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    """Chromium, one for all tests of a file."""
+    with open_browser() as browser:
         yield browser
-        browser.close()
