@@ -91,7 +91,7 @@ class Run:
         self._recorder.open_runs.pop(self.run_id, None)
         try:
             if run.has_unawaited_writes and kind is not GeneratorExit:  # by which the writer itself may end the run
-                with suppress(JournalError):  # whoever appended it was told
+                with suppress(JournalError):  # whoever appended it has the error
                     self._recorder.store.append([])  # done when all before it is: whoever opens the run next reads it
         finally:
             run.close()
