@@ -72,6 +72,14 @@ class TestAppending:
         """An empty list of items is not an error."""
         assert [] == store.append([])
 
+    def test_nothing_is_appended_once_all_before_it_is(self, store: Store) -> None:
+        """Who appends nothing waits for what was submitted."""
+        for _ in range(300):
+            store.submit([note()])
+        store.append([])
+
+        assert 300 == store.count()
+
 
 class TestOnce:
     def test_a_call_begins_once_in_a_run(self, store: Store) -> None:

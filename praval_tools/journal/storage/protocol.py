@@ -252,7 +252,11 @@ class Store(Protocol):
         """What errors call the store."""
 
     def append(self, items: Sequence[Item]) -> list[Answer]:
-        """Write *items*, in order; return when they are durable."""
+        """
+        Write *items*, in order; return when they are durable.
+
+        There may be none: then it returns when all is durable that was appended or submitted before.
+        """
 
     def submit(self, items: Sequence[Item]) -> Future[list[Answer]]:
         """Write *items* without waiting; the future is done when they are durable and can't be cancelled."""
