@@ -54,6 +54,12 @@ def make_bodies(secret: str) -> Iterator[tuple[str, bytes]]:
         yield "text/plain", written.encode()
         yield "text/plain", re.sub("%..", lambda match: match[0].lower(), written).encode()
     yield "text/plain", b" " * 3_994 + secret.encode()
+    for charset in ("utf-16", "utf-16le", "utf-16be", "utf-32", "utf-32le", "utf-32be"):
+        for media_type in ("text/plain", "application/json", "text/html"):
+            yield f"{media_type}; charset={charset}", secret.encode(charset)
+    for charset in ("utf-16", "utf-32"):  # which begin with a byte order mark
+        yield "application/xml", secret.encode(charset)
+        yield "text/plain; charset=utf-8", secret.encode(charset)
     for media_type in ("application/octet-stream", "image/png", "audio/wav"):
         yield media_type, secret.encode()
 
@@ -72,8 +78,8 @@ def make_answers(secret: str) -> Iterator[bytes]:
 
 def undo_writing(text: str) -> str:
     """Return a text without the ways in which a secret may be written."""
-    plain = html.unescape(unquote(re.sub(r"\\+u00(..)", r"%\1", text)))
-    return plain.replace("\\", "")
+    plain = html.unescape(unquote(re.sub(r"\\+(?:u00|x)(..)", r"%\1", text)))
+    return plain.replace("\\", "").replace("\0", "")
 
 
 @pytest.mark.parametrize(("scheme", "secret"), list(zip(SCHEMES, SECRETS, strict=True)))
