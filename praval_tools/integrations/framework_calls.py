@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
@@ -190,10 +190,10 @@ async def execute_approved(
     entry = find_entry_of_call(toolset, call)
     is_asked = is_still_asked(toolset, call, entry)
     if edited is not None and not is_asked and not asks_for_approval(toolset, call.name, call.arguments):
-        changed = change_arguments(registry, toolset, call, entry, edited)
-        if isinstance(changed, ToolResult):
-            return changed
-        call = changed
+        applied = apply_edit(registry, toolset, call, entry, answer)
+        if isinstance(applied, ToolResult):
+            return applied
+        call, is_asked = applied
     result = await execute_async(toolset, call, deps, is_asked)
     while result.outcome is Outcome.APPROVAL_REQUIRED and answer_request(registry, result, waiting, answer):
         waiting = set()  # the one that waited was answered and used by another resumption
@@ -298,15 +298,26 @@ def is_still_asked(toolset: Toolset, call: ToolCall, entry: ApprovalEntry | None
     return entry is not None and (entry.answer is not None or not needs_approval(toolset, call.name, call.arguments))
 
 
-def change_arguments(
-    registry: ToolRegistry, toolset: Toolset, call: ToolCall, entry: ApprovalEntry | None,
-    edited: Mapping[str, object],
-) -> ToolCall | ToolResult:
-    """Return a call with the arguments that a person wrote, or the recorded refusal; what waits with others, ends."""
+def apply_edit(
+    registry: ToolRegistry, toolset: Toolset, call: ToolCall, entry: ApprovalEntry | None, answer: Allow
+) -> tuple[ToolCall, bool] | ToolResult:
+    """
+    Have a call, about which nobody but the person is asked, run with the arguments of the person's *answer*.
+
+    In a run that has recorded it, the call is known by the model's arguments: there, the answer is that to its request.
+
+    Returns:
+        The call that is to be made, and whether a person is asked about it; or the recorded refusal.
+    """
+    run = find_current_run(get_executor(toolset).runtime.recorder)
+    is_recorded = run is not None and call.tool_call_id in run.recording.entries
     if entry is not None and get_current_actor() == OPERATOR:
-        answer_waiting(registry, entry.request.id, _ENDED)
-    call = replace(call, arguments=edited)
-    return _refuse_changed_edit(toolset, call) or call
+        answer_waiting(registry, entry.request.id, answer if is_recorded else _ENDED)
+    if is_recorded:
+        return call, True
+    call_id = call.tool_call_id if run is None else f"{call.tool_call_id}/edited"  # found by it when the run goes on
+    call = replace(call, arguments=answer.arguments, tool_call_id=call_id)
+    return _refuse_changed_edit(toolset, call) or (call, False)
 
 
 def _refuse_changed_edit(toolset: Toolset, call: ToolCall) -> ToolResult | None:

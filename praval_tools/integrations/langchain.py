@@ -33,8 +33,8 @@ from praval_tools.formats.format import WireObject, encode_base64, get_content_b
 from praval_tools.integrations.framework_calls import (
     answer_request,
     answer_waiting,
+    apply_edit,
     asks_for_approval,
-    change_arguments,
     execute,
     execute_async,
     find_entry_of_call,
@@ -321,10 +321,10 @@ class _Caller:
             return call, True
         if answer.arguments is None:
             return call, False
-        changed = change_arguments(self.registry, self.toolset, call, entry, answer.arguments)
-        if isinstance(changed, ToolResult):
-            raise ToolException(changed.for_model())
-        return changed, False
+        applied = apply_edit(self.registry, self.toolset, call, entry, answer)
+        if isinstance(applied, ToolResult):
+            raise ToolException(applied.for_model())
+        return applied
 
     def _ask(self, call: ToolCall, result: ToolResult, waiting: set[str] | None) -> bool:
         """

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from framework_contract import Framework, ModelCall, script
 
-from praval_tools import Allow, Ask, Deny, ToolRegistry
+from praval_tools import Allow, Ask, Deny, ToolInDoubtError, ToolRegistry
 from praval_tools.tools.decision import ApprovalAnswer
 
 Payments = list[int]
@@ -129,3 +129,64 @@ def test_the_operators_answer_is_used_where_a_handler_was_set_meanwhile(
     registry.set_approval_handler(None)
     asyncio.run(framework.resume(agent, waiting, {"call_0": True}))
     assert expected == paid
+
+
+STATES = ["asked", "lifted", "handler"]
+
+
+@pytest.mark.parametrize("ends", ["returned", "in doubt"])
+@pytest.mark.parametrize("first", STATES)
+@pytest.mark.parametrize("second", STATES)
+def test_an_edit_of_a_call_of_a_run_counts_once(
+    framework: Framework, paid: Payments, first: str, second: str, ends: str
+) -> None:
+    """Broken promise: resumed in its run, such a call was taken for another one where its approval was lifted."""
+    if not framework.can_edit:
+        pytest.skip(f"{framework.name} has no way to change the arguments of a call")
+    with ToolRegistry(journal="memory") as registry:
+        agent = make_payer(framework, registry, paid, fails=ends == "in doubt")
+        waiting = asyncio.run(resume_run(registry, framework.run(agent)))
+        for state in (first, second, second):
+            enter_state(registry, state)
+            asyncio.run(resume_run(registry, framework.resume(agent, waiting, {"call_0": {"amount": 7}})))
+            assert [7] == paid
+
+
+def test_an_edit_of_a_call_that_was_asked_about_before_the_run(framework: Framework, paid: Payments) -> None:
+    """Where no approval is needed any more, the run finds the call again that it made of the edit."""
+    if framework.name != "pydantic-ai":
+        pytest.skip(f"{framework.name} asks about no call again that needs no approval in the run")
+    with ToolRegistry(journal="memory") as registry:
+        agent = make_payer(framework, registry, paid)
+        waiting = asyncio.run(framework.run(agent))
+        enter_state(registry, "lifted")
+        for _ in range(2):
+            asyncio.run(resume_run(registry, framework.resume(agent, waiting, {"call_0": {"amount": 7}})))
+            assert [7] == paid
+
+
+def make_payer(framework: Framework, registry: ToolRegistry, paid: Payments, *, fails: bool = False) -> Any:
+    """Return an agent that pays, once a person has approved it."""
+
+    @registry.tool("pay", owned_by="clerk", requires_approval=True)
+    def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        if fails:
+            raise ToolInDoubtError("the line broke")
+        return "paid"
+
+    model = script([ModelCall("pay", {"amount": 1000})], *["Done."] * 4)
+    return framework.make_agent(framework.make_adapter(registry), "clerk", model)
+
+
+def enter_state(registry: ToolRegistry, state: str) -> None:
+    """Have calls need a person's approval, or none, or that of a handler."""
+    registry.configure("pay", requires_approval=state != "lifted")
+    registry.set_approval_handler((lambda request: Allow(by="handler")) if state == "handler" else None)
+
+
+async def resume_run(registry: ToolRegistry, work: Awaitable[Any]) -> Any:
+    """Await *work* inside the run."""
+    async with registry.run("r"):
+        return await work
