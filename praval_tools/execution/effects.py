@@ -73,6 +73,11 @@ class RunTool(msgspec.Struct, eq=False):
         """The id of the call: from its caller, or made when something first needed it."""
         return self.frame[CALL].tool_call_id  # type: ignore[no-any-return]
 
+    @property
+    def counted_grants(self) -> frozenset[str]:
+        """The ids of its grants whose calls the journal's store counts."""
+        return frozenset(use.grant.id for use in self.path.grants if use.grant.max_calls is not None and use.stored)
+
     def admit(self) -> None:
         """
         Admit the call; the linearization point, directly before the function is entered.

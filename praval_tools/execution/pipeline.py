@@ -50,6 +50,7 @@ from praval_tools.tools.tool import AnyTool
 
 _MAX_CACHED_VERDICTS: Final = 16_384
 _NULL_CONTEXT: Final = nullcontext()
+_NO_GRANTS: Final[frozenset[str]] = frozenset()
 _ASKED_BEFORE: Final = Ask()
 """Why a call needs an approval about which a person was asked before, where nothing else asks for one any more."""
 
@@ -116,9 +117,10 @@ def _decide_and_run(runtime: Runtime, progress: CallProgress) -> CallPipeline:
             runtime.access_store.refuse_calls()
             state = runtime.access_store.state
             decided = _decide(runtime, progress, state)
-            stops = isinstance(decided, ToolResult) or decided[1] is not None
-            if stops and progress.refresh_state is not None and progress.refresh_state(state):
-                continue
+            if progress.refresh_state is not None and (isinstance(decided, ToolResult) or decided[1] is not None):
+                grants = _NO_GRANTS if isinstance(decided, ToolResult) else decided[0].counted_grants
+                if progress.refresh_state(state, grants - progress.spent_grants - progress.stored_grants):
+                    continue
             if isinstance(decided, ToolResult):
                 return replace(decided, attempts=progress.attempts) if progress.attempts else decided
             run, approval = decided

@@ -56,7 +56,7 @@ class CallWriter:
 
     def write_start(self, write_state: CallWriteState, run: RunTool) -> CallSteps[bool]:
         """Make the start durable; return False where the decision is out of date and has to be taken again."""
-        unspent = _list_counted_grants(run) - write_state.spent_grants if run.path.grants else _NO_GRANTS
+        unspent = run.counted_grants - write_state.spent_grants if run.path.grants else _NO_GRANTS
         has_unspent = bool(unspent) or write_state.approval_id is not None
         was_executed = write_state.last_execution is not None
         if write_state.start_written and run.attempts == 0 and was_executed and not has_unspent:
@@ -238,11 +238,6 @@ class CallWriter:
         with activate_frame(make_frame(run.frame[SCOPE])):
             message = describe_error(error)
         return None if message == result.error else message
-
-
-def _list_counted_grants(run: RunTool) -> frozenset[str]:
-    """Return the ids of the grants of *run* whose calls the store counts."""
-    return frozenset(use.grant.id for use in run.path.grants if use.grant.max_calls is not None and use.stored)
 
 
 def _encode_result(write_state: CallWriteState, result: ToolResult) -> tuple[object, tuple[str, ...], ToolResult]:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from praval_tools.access.events import GrantsCounted
 from praval_tools.access.state import AccessState, get_declarer
 from praval_tools.errors import JournalError
 from praval_tools.execution.call_progress import CallPipeline, CallProgress
@@ -210,21 +211,33 @@ class Recorder:
             raise
         return result
 
-    def _refresh_state(self, state: AccessState) -> bool:
+    def _refresh_state(self, state: AccessState, grants: frozenset[str]) -> bool:
         """
-        Load what other processes changed since *state*, by which a call is about to be refused.
+        Load what other processes changed since *state*, by which a call is about to be refused, or asked about.
+
+        Args:
+            state: What the decision rests on.
+            grants: Those that a call would use about which a person is to be asked, as far as their calls are counted.
 
         Returns:
             Whether there was anything: also what another thread has loaded meanwhile.
         """
         try:
             revision = self.store.revision()
-            if revision == state.revision:
-                return False
-            self.runtime.access_store.load_other_changes(revision)
+            if revision != state.revision:
+                self.runtime.access_store.load_other_changes(revision)
+                return True
+            return self._note_spent_grants(state, grants) if grants else False
         except JournalError:  # raised again where the refusal is written
             return False
-        return True
+
+    def _note_spent_grants(self, state: AccessState, grants: frozenset[str]) -> bool:
+        """Take note of those of the *grants* of which other processes have left no call; tell whether there are any."""
+        left = {use.grant_id: use.left for use in self.store.state(counts_only=True).uses}
+        spent = {grant: 0 for grant in grants if left.get(grant) == 0 and state.grants[grant].calls_left}
+        if spent:
+            self.runtime.access_store.commit(lambda _: [GrantsCounted(left=spent)], outside_draft=True)
+        return bool(spent)
 
 
 def _build_idempotency_key(run_id: str, call_id: str | None) -> str:

@@ -19,6 +19,7 @@ from praval_tools import (
     ApprovalRequest,
     Deny,
     Outcome,
+    ToolCall,
     ToolRegistry,
 )
 from praval_tools.clock import SystemClock
@@ -209,3 +210,44 @@ class TestRecordedAnswers:
                 assert Outcome.APPROVAL_REQUIRED is second.call("pay", {"to": "bob"}, name="c1").outcome
             assert [] == second.ran
             second.registry.close()
+
+
+class TestGrantsThatAnotherProcessUsesUp:
+    @pytest.mark.parametrize("handled", [False, True])
+    def test_ask_nobody(self, tmp_path: Path, handled: bool) -> None:
+        """Broken promise: the uses of a grant count at once. A person was asked about what no yes could allow."""
+        asked = list[str]()
+
+        def open_registry() -> ToolRegistry:
+            registry = ToolRegistry(journal=tmp_path / "runs.db")
+            registry.tool("pay", owned_by="boss", requires_approval=True, description="Pay.")(lambda: "paid")
+            registry.grant("pay", "ann", max_calls=2, key="pay")
+            return registry
+
+        def handler(request: ApprovalRequest) -> Allow:
+            asked.append(request.tool_call_id)
+            return Allow()
+
+        def pay(registry: ToolRegistry, call_id: str) -> Outcome:
+            result = registry.execute(ToolCall(call_id, "pay", {}, "ann"))
+            if result.outcome is Outcome.APPROVAL_REQUIRED:
+                asked.append(call_id)
+                registry.approvals.answer(call_id, Allow())
+                return registry.execute(ToolCall(call_id, "pay", {}, "ann")).outcome
+            return result.outcome
+
+        with open_registry() as here, open_registry() as there:
+            if handled:
+                there.set_approval_handler(handler)
+            assert [Outcome.OK] * 2 == [pay(here, "1"), pay(there, "2")]
+            assert Outcome.FORBIDDEN is pay(here, "3")
+            assert [Outcome.FORBIDDEN] * 2 == [pay(there, "4"), pay(there, "5")]
+            assert [] == there.approvals.pending()
+            assert "its grant is spent" in there.explain("ann", "pay").reason
+        with open_registry() as here, open_registry() as there:
+            there.set_approval_handler(handler if handled else None)
+            here.grant("pay", "ann", max_calls=1)
+            assert Outcome.OK is pay(here, "6")
+            assert Outcome.FORBIDDEN is pay(there, "7")
+            assert [] == there.approvals.pending()
+        assert ["1", "2", "6"] == asked
