@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from praval_tools.errors import ReplayMismatchError
 from praval_tools.forks import ForkSafeLock
 from praval_tools.journal.events import EventType
-from praval_tools.journal.replay_entry import UNFINISHED_STATUSES, ReplayEntry, ReplayQuery
+from praval_tools.journal.replay_entry import UNFINISHED_STATUSES, ReplayEntry, ReplayQuery, is_edit
 from praval_tools.journal.storage.protocol import Record
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ class Recording:
         self.run_id, self._match_mode = run_id, match
         self._lock, self._has_waiting_calls = ForkSafeLock(), False
         self.entries: dict[str, ReplayEntry] = {}
+        self.edited_calls: set[str] = set()
+        """The ids of calls that an approver once had run with other arguments than those of their callers."""
         for record in records:
             self._apply_record(record)
         self._recorded_entries = self._list_places()
@@ -58,6 +60,8 @@ class Recording:
         call_id = record.call_id
         if call_id is None:
             return
+        if is_edit(record):
+            self.edited_calls.add(call_id)
         entry = self.entries.get(call_id)
         if entry is None:
             if record.type in _APPROVAL_TYPES:  # the process ended while a person was asked: the call is as if new

@@ -294,6 +294,11 @@ class ReplayEntry(msgspec.Struct, eq=False):
         return f"{self.tool}({shorten_repr(arguments, 80)}) by {_describe_caller(self.agent, self.chain)}"
 
 
+def is_edit(record: Record) -> bool:
+    """Tell whether a record is the answer of an approver who wrote other arguments."""
+    return record.type == EventType.APPROVAL_ANSWERED and _decode_arguments(record.body).arguments is not None
+
+
 class VersionedBody(Protocol):
     """Some fields of an event, with the version of its JSON."""
 

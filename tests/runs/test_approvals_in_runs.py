@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from praval_tools import Allow, Ask, Deny, Outcome, ToolCall, ToolContext, ToolRegistry
+from praval_tools import Allow, Ask, Deny, Outcome, ToolCall, ToolContext, ToolInDoubtError, ToolRegistry
 from praval_tools.loop import ToolLoop
 from praval_tools.testing import fake_model
 
@@ -291,3 +291,50 @@ class TestToRunAgain:
             ended = [bank.call(*call) for call in calls]
         with bank.open():
             assert [Outcome.APPROVAL_DENIED, Outcome.OK, Outcome.OK] == ended == [bank.call(*call) for call in calls]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("by_handler", [False, True])
+@pytest.mark.parametrize("is_left", [False, True], ids=["in one opening", "in the next one"])
+def test_a_call_that_an_approver_changed_is_asked_about_to_run_again(
+    mode: Any, by_handler: bool, is_left: bool
+) -> None:
+    """Broken promise: what was approved runs. Where the approval was lifted, it ran with the model's arguments."""
+    registry, paid = ToolRegistry(journal="memory"), list[int]()
+    call = ToolCall("c" if mode == "id" else None, "pay", {"amount": 1_000}, "ann")
+
+    @registry.tool("pay", owned_by="ann", requires_approval=True)
+    def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        if len(paid) == 1:
+            raise ToolInDoubtError("the line broke")
+        return "paid"
+
+    if by_handler:
+        registry.set_approval_handler(lambda _: Allow({"amount": 9}))
+
+    def lift(run: Any) -> Outcome:
+        run.resolve(run.in_doubt[0], rerun=True)
+        registry.set_approval_handler(None)
+        registry.configure("pay", requires_approval=False)
+        return registry.execute(call).outcome
+
+    with registry.run("r", mode) as run:
+        if not by_handler:
+            registry.execute(call)
+            registry.approvals.answer(registry.approvals.pending()[0].id, Allow({"amount": 9}))
+        assert Outcome.IN_DOUBT is registry.execute(call).outcome
+        if not is_left:
+            assert Outcome.APPROVAL_REQUIRED is lift(run)
+    if is_left:
+        with registry.run("r", mode) as run:
+            assert Outcome.APPROVAL_REQUIRED is lift(run)
+    assert [9] == paid
+    (request,) = registry.approvals.pending()
+    assert {"amount": 1_000} == request.arguments
+    registry.approvals.answer(request.id, Allow())
+    for _ in range(2):
+        with registry.run("r", mode):
+            assert Outcome.OK is registry.execute(call).outcome
+    assert [9, 1_000] == paid

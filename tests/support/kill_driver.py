@@ -98,15 +98,20 @@ class Watched:
         return wait()
 
     def _before(self, items: Sequence[Item]) -> None:
-        kind = items[0].records[0].type
+        kind = _get_kind(items)
         if kind == "agent_tool_call":
             self._killer.at("before the intent")
         elif kind == "agent_tool_result":
             self._killer.at("effect to record")
 
     def _after(self, items: Sequence[Item]) -> None:
-        if items[0].records[0].type == "agent_tool_result":
+        if _get_kind(items) == "agent_tool_result":
             self._killer.at("record to return")
+
+
+def _get_kind(items: Sequence[Item]) -> str | None:
+    """Return the type of what is written first; None: somebody waits for what was written before."""
+    return items[0].records[0].type if items else None
 
 
 class Effects:
