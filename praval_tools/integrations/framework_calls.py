@@ -298,6 +298,13 @@ def is_still_asked(toolset: Toolset, call: ToolCall, entry: ApprovalEntry | None
     return entry is not None and (entry.answer is not None or not needs_approval(toolset, call.name, call.arguments))
 
 
+def was_asked_elsewhere(toolset: Toolset, call: ToolCall) -> bool:
+    """Tell whether this very call was asked about outside the run that is open here, or in another, and not made."""
+    asked = (entry.request for entry in list_unused_entries(get_executor(toolset).runtime.approvals))
+    own = call.tool_call_id, toolset.principal.agent, toolset.principal.chain
+    return any((request.tool_call_id, request.agent, request.chain) == own for request in asked)
+
+
 def apply_edit(
     registry: ToolRegistry, toolset: Toolset, call: ToolCall, entry: ApprovalEntry | None, answer: Allow
 ) -> tuple[ToolCall, bool] | ToolResult:

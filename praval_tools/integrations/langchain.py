@@ -42,6 +42,7 @@ from praval_tools.integrations.framework_calls import (
     is_still_asked,
     list_waiting,
     make_call_id,
+    was_asked_elsewhere,
 )
 from praval_tools.integrations.langchain_imports import import_tools
 from praval_tools.names import OPERATOR, has_type
@@ -305,6 +306,8 @@ class _Caller:
         call = ToolCall(self.call_id, name, arguments)
         entry = find_entry_of_call(self.toolset, call) if self.pause == "possible" else None
         is_asked = is_still_asked(self.toolset, call, entry)
+        if entry is None and self.pause == "possible":  # what the person said is read, and counts for no other request
+            is_asked = was_asked_elsewhere(self.toolset, call)
         if entry is None or is_asked or asks_for_approval(self.toolset, name, arguments):
             return call, is_asked
         return self._ask_before_handler(call, entry)

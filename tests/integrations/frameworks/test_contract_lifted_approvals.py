@@ -152,17 +152,24 @@ def test_an_edit_of_a_call_of_a_run_counts_once(
             assert [7] == paid
 
 
-def test_an_edit_of_a_call_that_was_asked_about_before_the_run(framework: Framework, paid: Payments) -> None:
-    """Where no approval is needed any more, the run finds the call again that it made of the edit."""
-    if framework.name != "pydantic-ai":
-        pytest.skip(f"{framework.name} asks about no call again that needs no approval in the run")
+@pytest.mark.parametrize("person", [False, {"amount": 7}, True], ids=str)
+def test_a_call_that_was_asked_about_before_the_run(framework: Framework, paid: Payments, person: Any) -> None:
+    """
+    Broken promise: a person's no counts. It was not read in LangGraph, whose run did not know the request.
+
+    Where no approval is needed any more, the run finds the call again that it made. LangGraph's refuses a yes, which
+    was for a request of outside the run.
+    """
+    if isinstance(person, dict) and not framework.can_edit:
+        pytest.skip(f"{framework.name} has no way to change the arguments of a call")
+    expected = [] if person is False or framework.name == "langchain" else [1000 if person is True else 7]
     with ToolRegistry(journal="memory") as registry:
         agent = make_payer(framework, registry, paid)
         waiting = asyncio.run(framework.run(agent))
         enter_state(registry, "lifted")
         for _ in range(2):
-            asyncio.run(resume_run(registry, framework.resume(agent, waiting, {"call_0": {"amount": 7}})))
-            assert [7] == paid
+            asyncio.run(resume_run(registry, framework.resume(agent, waiting, {"call_0": person})))
+            assert expected == paid
 
 
 def make_payer(framework: Framework, registry: ToolRegistry, paid: Payments, *, fails: bool = False) -> Any:
