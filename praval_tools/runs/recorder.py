@@ -13,7 +13,7 @@ from praval_tools.execution.call_progress import CallPipeline, CallProgress
 from praval_tools.execution.effects import RequestApproval, RunTool
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.redaction.redactor import Redactor
-from praval_tools.journal.replay_entry import UNFINISHED_STATUSES, ReplayEntry, ReplayQuery
+from praval_tools.journal.replay_entry import ReplayEntry, ReplayQuery
 from praval_tools.journal.stats import UsageStats
 from praval_tools.journal.storage.protocol import INTENT, Store
 from praval_tools.runs.approval_recording import ApprovalRecorder
@@ -135,7 +135,7 @@ class Recorder:
                 result: ToolResult = yield from self._call_writer.write_refusal(write_state, in_doubt)
             else:
                 write_state.start_written = entry.attempts >= INTENT
-                is_edited = status_before in UNFINISHED_STATUSES and entry.call_id in run.recording.edited_calls
+                is_edited = entry.call_id in run.recording.edited_calls
                 progress.was_asked_about = progress.was_asked_about or entry.is_asked or is_edited
                 progress.is_counted_in_run = entry.has_begun
                 result = yield from self._run_and_record(progress, steps, plan, write_state)

@@ -177,6 +177,37 @@ class TestOneEffect:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("stop", STOPS[:2])
+def test_of_a_call_that_an_approver_changed(tmp_path: Path, mode: Any, stop: Any) -> None:
+    """Where no approval is needed any more, it does not run with the arguments of its caller, of which nobody knew."""
+    rig = Rig(tmp_path / "runs.db", "asked")
+    rig.live(mode, rig.begin)
+    for entry in rig.registry.approvals.pending():
+        rig.registry.approvals.answer(entry.id, Allow({"amount": 7}))
+    paid = list[Any]()
+
+    async def try_again() -> Any:
+        await stop(rig, rig.pay)
+        return await lift_and_pay()
+
+    async def lift_and_pay() -> Any:
+        @rig.registry.tool("pay", owned_by="ann", replace=True, requires_approval=True)
+        async def pay(context: ToolContext, amount: int = 5) -> int:
+            """Pay."""
+            paid.append(amount)
+            return amount
+
+        rig.registry.configure("pay", requires_approval=False)
+        return await rig.pay()
+
+    results = [rig.live(mode, try_again), *(rig.live(mode, lift_and_pay) for _ in range(2))]
+    assert results in ([7] * 3, [Outcome.APPROVAL_REQUIRED] * 3)
+    assert paid in ([7], [])
+    rig.registry.close()
+    rig.store.store.close()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("stop", STOPS[:2])
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("kind", ["in doubt", "rerun"])
 def test_in_the_run_in_which_it_came_to_be_in_doubt(
