@@ -21,10 +21,11 @@ from praval_tools.execution.pipeline import bind_arguments
 from praval_tools.execution.policies import ask_policies, render_for_review
 from praval_tools.execution.results import build_refused_result
 from praval_tools.execution.runtime import Runtime
+from praval_tools.integrations.foreign_text import quote_name
 from praval_tools.names import OPERATOR, get_name, shorten_repr
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.registry import ToolRegistry
-from praval_tools.registry.toolset import Toolset, get_executor
+from praval_tools.registry.toolset import Toolset, get_executor, refuse_call
 from praval_tools.runs.model_log import find_current_run
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.compiled import Arguments
@@ -298,11 +299,16 @@ def is_still_asked(toolset: Toolset, call: ToolCall, entry: ApprovalEntry | None
     return entry is not None and (entry.answer is not None or not needs_approval(toolset, call.name, call.arguments))
 
 
-def was_asked_elsewhere(toolset: Toolset, call: ToolCall) -> bool:
-    """Tell whether this very call was asked about outside the run that is open here, or in another, and not made."""
-    asked = (entry.request for entry in list_unused_entries(get_executor(toolset).runtime.approvals))
-    own = call.tool_call_id, toolset.principal.agent, toolset.principal.chain
-    return any((request.tool_call_id, request.agent, request.chain) == own for request in asked)
+def refuse_asked_elsewhere(toolset: Toolset, call: ToolCall) -> ToolResult | None:
+    """Return the recorded refusal of a call that was asked about outside the run, or in another; None: it was not."""
+    asked = [entry.request for entry in list_unused_entries(get_executor(toolset).runtime.approvals)]
+    agent, chain = toolset.principal.agent, toolset.principal.chain
+    own = call.tool_call_id, agent, chain
+    if not any((request.tool_call_id, request.agent, request.chain) == own for request in asked):
+        return None
+    text = f"A person was asked about this call of tool {quote_name(call.name)} elsewhere: make it again."
+    result = ToolResult(call.tool_call_id, call.name, agent, Outcome.APPROVAL_DENIED, None, text, "approval-denied")
+    return refuse_call(toolset, call, result)
 
 
 def apply_edit(

@@ -42,7 +42,7 @@ from praval_tools.integrations.framework_calls import (
     is_still_asked,
     list_waiting,
     make_call_id,
-    was_asked_elsewhere,
+    refuse_asked_elsewhere,
 )
 from praval_tools.integrations.langchain_imports import import_tools
 from praval_tools.names import OPERATOR, has_type
@@ -306,11 +306,11 @@ class _Caller:
         call = ToolCall(self.call_id, name, arguments)
         entry = find_entry_of_call(self.toolset, call) if self.pause == "possible" else None
         is_asked = is_still_asked(self.toolset, call, entry)
-        if entry is None and self.pause == "possible":  # what the person said is read, and counts for no other request
-            is_asked = was_asked_elsewhere(self.toolset, call)
-        if entry is None or is_asked or asks_for_approval(self.toolset, name, arguments):
+        if is_asked or self.pause != "possible" or asks_for_approval(self.toolset, name, arguments):
             return call, is_asked
-        return self._ask_before_handler(call, entry)
+        if entry is None and (refused := refuse_asked_elsewhere(self.toolset, call)) is not None:
+            raise ToolException(refused.for_model())  # what the person answered there is not for this run
+        return (call, False) if entry is None else self._ask_before_handler(call, entry)
 
     def _ask_before_handler(self, call: ToolCall, entry: ApprovalEntry) -> tuple[ToolCall, bool]:
         """Return what `_begin` does for a call that waits, where the registry has got a handler meanwhile."""

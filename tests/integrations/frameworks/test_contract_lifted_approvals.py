@@ -152,13 +152,16 @@ def test_an_edit_of_a_call_of_a_run_counts_once(
             assert [7] == paid
 
 
+@pytest.mark.parametrize("state", ["lifted", "handler"])
 @pytest.mark.parametrize("person", [False, {"amount": 7}, True], ids=str)
-def test_a_call_that_was_asked_about_before_the_run(framework: Framework, paid: Payments, person: Any) -> None:
+def test_a_call_that_was_asked_about_before_the_run(
+    framework: Framework, paid: Payments, person: Any, state: str
+) -> None:
     """
     Broken promise: a person's no counts. It was not read in LangGraph, whose run did not know the request.
 
-    Where no approval is needed any more, the run finds the call again that it made. LangGraph's refuses a yes, which
-    was for a request of outside the run.
+    Where nobody is asked any more, the run finds the call again that it made. In LangGraph it refuses any answer, which
+    was to a request of outside the run.
     """
     if isinstance(person, dict) and not framework.can_edit:
         pytest.skip(f"{framework.name} has no way to change the arguments of a call")
@@ -166,7 +169,7 @@ def test_a_call_that_was_asked_about_before_the_run(framework: Framework, paid: 
     with ToolRegistry(journal="memory") as registry:
         agent = make_payer(framework, registry, paid)
         waiting = asyncio.run(framework.run(agent))
-        enter_state(registry, "lifted")
+        enter_state(registry, state)
         for _ in range(2):
             asyncio.run(resume_run(registry, framework.resume(agent, waiting, {"call_0": person})))
             assert expected == paid
