@@ -125,7 +125,7 @@ class TestCuts:
         self, registry: ToolRegistry, server: RawServer, status: str, outcome: Outcome
     ) -> None:
         """After a 303 the work may be done: that the next place cannot be reached does not allow to do it again."""
-        server.answer, server.ends = make_answer(b"", "location: /b", status=status), True
+        server.answer, server.ends = make_answer(b"", "location: /b", "connection: close", status=status), True
         result = call(registry, "x-post", body=1)
 
         assert (outcome, 1) == (result.outcome, len(server.requests)), result
