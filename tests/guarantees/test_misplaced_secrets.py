@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import pytest
+from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import TypedDict
 
 from praval_tools import Outcome, Secret, Tool, ToolCall, ToolRegistry
 from praval_tools.loop import ToolLoop
@@ -263,3 +265,31 @@ class TestUnknownTools:
         registry.execute(ToolCall("1", "sing", {"phrases": "la la la"}, "ann"))
 
         assert "la la la" in read_store(registry)
+
+
+class Label(TypedDict):
+    """What other keys of an account hold."""
+
+    text: str
+
+
+class LabelledAccount(BaseModel):
+    """Has a secret, and other keys whose values have a class of their own."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Label] = Field(init=False)
+    phrase: Annotated[str, Secret]
+
+
+def test_one_level_too_deep_beside_other_keys_of_a_class() -> None:
+    """Broken promise: under another key, whose values have no secrets, it was recorded."""
+    registry = ToolRegistry(journal="memory")
+
+    @registry.tool("open", owned_by="ann")
+    def open_account(account: LabelledAccount) -> None:
+        """Open an account."""
+
+    result = registry.execute(ToolCall("1", "open", {"account": {"account": {"phrase": SECRET}}}, "ann"))
+
+    assert Outcome.INVALID_ARGUMENTS is result.outcome
+    assert SECRET not in read_store(registry)

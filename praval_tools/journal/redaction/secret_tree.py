@@ -189,6 +189,10 @@ def _mark_unknown_members(nodes: Iterable[SecretNode], root: SecretNode) -> None
     for node in nodes:
         if node is not root and node.is_closed:
             node.hides_unknown_keys = any(map(_may_have_secret_keys, _iter_reachable(node, _get_parts)))
+    for node in nodes:  # what belongs beside a value of another key may stand in it
+        if node.contains_secrets and node.additional is not None:
+            for inner in _iter_reachable(node.additional, _get_parts):
+                inner.contains_secrets = True
     for node in nodes:
         _mark_unknown_members_secret(node)
 
