@@ -69,8 +69,8 @@ class CallProgress(msgspec.Struct, eq=False):
         shown_arguments: The arguments as policies and approvers saw them, before an approver wrote others.
         coerced_arguments: The arguments after repairs, where they were coerced already.
         policy_answers: The answers of the policies, where they were asked before the pipeline began.
-        refresh_state: Loads what other processes changed since a state, or used up of the counted grants of a call
-            about which a person is to be asked; returns whether there was anything.
+        refresh_state: Loads what other processes changed since a state, or which of the given counted grants they have
+            used up; returns whether there was anything.
         before_hooks_called: Whether plugins were notified that it is about to run.
         notified_arguments: What they were shown of its arguments.
         marked_values: What classes mark as secret in the objects that were given as arguments, or in edits of them.

@@ -42,7 +42,7 @@ _ATTRIBUTE_READERS: Final[dict[type, Callable[[object], object]]] = {
     **{kind: kind.__dict__["__dict__"].__get__ for kind in (UserDict, UserList, ChainMap, SimpleNamespace)},
     MappingView: MappingView.__dict__["_mapping"].__get__,
 }
-"""Container, written in Python, that holds things in its attributes → what reads these without its code."""
+"""Containers that are written in Python, and what reads the attributes in which they hold things without their code."""
 _EXCEPTION_READERS: Final = tuple(
     BaseException.__dict__[name].__get__ for name in ("args", "__dict__", "__cause__", "__context__")
 )

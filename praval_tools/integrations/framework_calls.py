@@ -299,28 +299,50 @@ def is_still_asked(toolset: Toolset, call: ToolCall, entry: ApprovalEntry | None
     return entry is not None and (entry.answer is not None or not needs_approval(toolset, call.name, call.arguments))
 
 
-def refuse_asked_elsewhere(toolset: Toolset, call: ToolCall) -> ToolResult | None:
-    """Return the recorded refusal of a call that was asked about outside the run, or in another; None: it was not."""
-    asked = [entry.request for entry in list_unused_entries(get_executor(toolset).runtime.approvals)]
-    agent, chain = toolset.principal.agent, toolset.principal.chain
-    own = call.tool_call_id, agent, chain
-    if not any((request.tool_call_id, request.agent, request.chain) == own for request in asked):
-        return None
-    text = f"A person was asked about this call of tool {quote_name(call.name)} elsewhere: make it again."
-    result = ToolResult(call.tool_call_id, call.name, agent, Outcome.APPROVAL_DENIED, None, text, "approval-denied")
+def record_denial(toolset: Toolset, call: ToolCall, text: str, approval_id: str | None = None) -> ToolResult:
+    """
+    Record that a call is denied, and return the result.
+
+    Args:
+        toolset: The tools of the agent.
+        call: The call.
+        text: What the caller reads.
+        approval_id: The request that is over with it.
+    """
+    result = ToolResult(
+        call.tool_call_id, call.name, toolset.principal.agent, Outcome.APPROVAL_DENIED, None, text, "approval-denied",
+        approval_id=approval_id,
+    )  # fmt: skip
     return refuse_call(toolset, call, result)
+
+
+def deny_call_of_other_run(toolset: Toolset, call: ToolCall) -> ToolResult | None:
+    """Deny a call whose request is one of another run, or of outside runs, if there is such a request."""
+    own = call.tool_call_id, toolset.principal.agent, toolset.principal.chain
+    requests = [entry.request for entry in list_unused_entries(get_executor(toolset).runtime.approvals)]
+    if not any((request.tool_call_id, request.agent, request.chain) == own for request in requests):
+        return None
+    text = f"A person was asked about this call of tool {quote_name(call.name)} in another run: make it again."
+    return record_denial(toolset, call, text)
 
 
 def apply_edit(
     registry: ToolRegistry, toolset: Toolset, call: ToolCall, entry: ApprovalEntry | None, answer: Allow
 ) -> tuple[ToolCall, bool] | ToolResult:
     """
-    Have a call, about which nobody but the person is asked, run with the arguments of the person's *answer*.
+    Have a call run with the arguments that a person wrote in a framework, where the registry asks nobody about it.
 
-    In a run that has recorded it, the call is known by the model's arguments: there, the answer is that to its request.
+    A run that has recorded the call knows it by the model's arguments: the answer is given to the call's request there.
+
+    Args:
+        registry: Where the tool is.
+        toolset: The tools of the agent.
+        call: The call, as the model made it.
+        entry: Its request, if one waits.
+        answer: The person's, with the arguments.
 
     Returns:
-        The call that is to be made, and whether a person is asked about it; or the recorded refusal.
+        The call that is to be made, and whether it needs an approval whatever the tool says; or the recorded refusal.
     """
     run = find_current_run(get_executor(toolset).runtime.recorder)
     is_recorded = run is not None and call.tool_call_id in run.recording.entries
@@ -328,7 +350,7 @@ def apply_edit(
         answer_waiting(registry, entry.request.id, answer if is_recorded else _ENDED)
     if is_recorded:
         return call, True
-    call_id = call.tool_call_id if run is None else f"{call.tool_call_id}/edited"  # found by it when the run goes on
+    call_id = call.tool_call_id if run is None else f"{call.tool_call_id}/edited"  # by which the run finds it again
     call = replace(call, arguments=answer.arguments, tool_call_id=call_id)
     return _refuse_changed_edit(toolset, call) or (call, False)
 

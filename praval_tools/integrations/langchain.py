@@ -35,6 +35,7 @@ from praval_tools.integrations.framework_calls import (
     answer_waiting,
     apply_edit,
     asks_for_approval,
+    deny_call_of_other_run,
     execute,
     execute_async,
     find_entry_of_call,
@@ -42,7 +43,6 @@ from praval_tools.integrations.framework_calls import (
     is_still_asked,
     list_waiting,
     make_call_id,
-    refuse_asked_elsewhere,
 )
 from praval_tools.integrations.langchain_imports import import_tools
 from praval_tools.names import OPERATOR, has_type
@@ -308,8 +308,8 @@ class _Caller:
         is_asked = is_still_asked(self.toolset, call, entry)
         if is_asked or self.pause != "possible" or asks_for_approval(self.toolset, name, arguments):
             return call, is_asked
-        if entry is None and (refused := refuse_asked_elsewhere(self.toolset, call)) is not None:
-            raise ToolException(refused.for_model())  # what the person answered there is not for this run
+        if entry is None and (denied := deny_call_of_other_run(self.toolset, call)) is not None:
+            raise ToolException(denied.for_model())
         return (call, False) if entry is None else self._ask_before_handler(call, entry)
 
     def _ask_before_handler(self, call: ToolCall, entry: ApprovalEntry) -> tuple[ToolCall, bool]:

@@ -225,7 +225,7 @@ class EventWriter:
 
 
 def _note_unawaited_write(run: OpenRun | None) -> None:
-    """Have whoever leaves *run* wait for what is written of it."""
+    """Note that a record of *run* is on its way for which nobody waits; leaving the run waits for it."""
     if run is not None:
         run.has_unawaited_writes = True
 

@@ -220,7 +220,7 @@ class Recorder:
 
         Args:
             state: What the decision rests on.
-            grants: Those that a call would use about which a person is to be asked, as far as their calls are counted.
+            grants: The counted grants of a call about which a person is about to be asked; none for other calls.
 
         Returns:
             Whether there was anything: also what another thread has loaded meanwhile.

@@ -90,9 +90,10 @@ class Run:
         self._leave_context()
         self._recorder.open_runs.pop(self.run_id, None)
         try:
-            if run.has_unawaited_writes and kind is not GeneratorExit:  # by which the writer itself may end the run
-                with suppress(JournalError):  # whoever appended it has the error
-                    self._recorder.store.append([])  # done when all before it is: whoever opens the run next reads it
+            # a coroutine that is dropped may end in the writer's own thread, which cannot wait for itself
+            if run.has_unawaited_writes and kind is not GeneratorExit:
+                with suppress(JournalError):  # the caller whose record it was has the error
+                    self._recorder.store.append([])  # waits for all that was appended before
         finally:
             run.close()
         if self._strict and kind is None and (unused := run.recording.list_unused()):

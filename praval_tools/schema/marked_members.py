@@ -11,10 +11,9 @@ from typing import Final
 from praval_tools.names import has_type
 from praval_tools.schema.class_fields import has_class_fields, is_pydantic_model, is_pydantic_secret
 from praval_tools.schema.json_values import MAX_DEPTH, SCALAR_TYPES
-from praval_tools.schema.tables import take_apart
+from praval_tools.schema.tables import may_be_table, take_apart
 from praval_tools.values.builtin_iteration import is_read_as_builtin
 
-_TABLE_METHODS: Final = ("to_dicts", "tolist", "to_dict")
 _TEXTS: Final = (str, bytes, bytearray, UserString)
 _CONTAINERS: Final = frozenset((dict, list, tuple, set, frozenset, deque, defaultdict, OrderedDict))
 
@@ -32,8 +31,8 @@ def makes_parts(kind: type) -> bool:
     """
     if kind in _CONTAINERS:
         return False
-    is_taken_apart = issubclass(kind, Enum) or any(hasattr(kind, name) for name in _TABLE_METHODS)
-    return is_taken_apart or not is_read_as_builtin(kind, "__iter__", "values")
+    is_read_otherwise = issubclass(kind, Enum) or may_be_table(kind)
+    return is_read_otherwise or not is_read_as_builtin(kind, "__iter__", "values")
 
 
 def may_make_parts(depth: int, count: int) -> bool:

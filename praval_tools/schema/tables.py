@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from operator import methodcaller
 from typing import Final
 
+_ROW_METHODS: Final = ("to_dicts", "tolist")
 _known_parts: Final[ContextVar[dict[int, tuple[object, object]] | None]] = ContextVar("known_parts", default=None)
 
 
@@ -32,9 +33,14 @@ def take_apart(value: object) -> object:
     return parts
 
 
+def may_be_table(kind: type) -> bool:
+    """Tell whether `take_apart` may run methods of a class to read its instances."""
+    return any(hasattr(kind, name) for name in (*_ROW_METHODS, "to_dict"))
+
+
 def _take_apart(value: object) -> object:
     kind = type(value)  # an instance may have every attribute that it is asked for, such as a proxy
-    for name in ("to_dicts", "tolist"):
+    for name in _ROW_METHODS:
         if callable(getattr(kind, name, None)):
             return getattr(value, name)()
     if callable(getattr(kind, "to_dict", None)) and hasattr(value, "columns"):

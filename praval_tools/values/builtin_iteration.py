@@ -33,7 +33,7 @@ def find_collection_base(kind: type) -> type | None:
 
 
 def is_read_as_builtin(kind: type, *methods: str) -> bool:
-    """Tell whether a class is a built-in container, or derives from one and does not override these *methods* of it."""
+    """Tell whether a class is a built-in container, or derives from one and overrides none of these *methods* of it."""
     base = next((base for base in (OrderedDict, dict) if issubclass(kind, base)), None) or find_collection_base(kind)
     if base is None:
         return False

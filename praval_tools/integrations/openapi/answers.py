@@ -27,9 +27,9 @@ _CHARSETS: Final = {"utf-8": "utf-8", "utf8": "utf-8", "us-ascii": "ascii", "iso
                     "latin1": "latin-1", "windows-1252": "cp1252", "utf-16": "utf-16", "utf-16le": "utf-16-le",
                     "utf-16be": "utf-16-be", "utf-32": "utf-32", "utf-32le": "utf-32-le",
                     "utf-32be": "utf-32-be"}  # fmt: skip
-_CHARSETS_OF_MARKS: Final = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
-                             (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))  # fmt: skip
-"""Byte order mark → charset; the first one that fits counts, since that of UTF-32 begins like that of UTF-16."""
+_BYTE_ORDER_MARKS: Final = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
+                            (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))  # fmt: skip
+"""Byte order mark and its charset; the first that fits counts, since that of UTF-32 begins like that of UTF-16."""
 
 
 def read_answer(answer: ServiceAnswer, *, call: str, method: str, is_safe: bool, secrets: Sequence[str]) -> object:
@@ -75,10 +75,11 @@ def _read_value(answer: ServiceAnswer, secrets: Sequence[str]) -> object:
 
 
 def _decode(answer: ServiceAnswer) -> str:
-    """Return a text, in the charset of its byte order mark, else in the one that the service names, else in UTF-8."""
+    """Return the text, by the charset of its byte order mark, else by the one that the service names, else by UTF-8."""
     _, _, parameter = answer.headers.get("content-type", "").lower().partition("charset=")
-    named = _CHARSETS.get(parameter.partition(";")[0].strip(" \"'"), "utf-8")
-    charset = next((of_mark for mark, of_mark in _CHARSETS_OF_MARKS if answer.content.startswith(mark)), named)
+    named_charset = _CHARSETS.get(parameter.partition(";")[0].strip(" \"'"), "utf-8")
+    marked = (charset for mark, charset in _BYTE_ORDER_MARKS if answer.content.startswith(mark))
+    charset = next(marked, named_charset)
     return answer.content.decode(charset, "replace")
 
 

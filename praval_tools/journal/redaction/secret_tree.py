@@ -38,7 +38,7 @@ class SecretNode:
         secret: The value is secret, whatever it is.
         textless: The value holds no text that anybody could choose, so it need not be searched.
         secret_keys: The keys of the value are secret.
-        contains_secrets: Something inside is secret.
+        contains_secrets: Something inside is secret, or what does not fit there may be.
         secret_member_names: The keys of what is secret anywhere inside; for text that should be JSON and is not.
         member_names: All keys that the schema names; others in a secret value are secret, too. Only of a root.
         named_items: The items of an array that the schema tells apart, at most. Only of a root.
@@ -189,7 +189,7 @@ def _mark_unknown_members(nodes: Iterable[SecretNode], root: SecretNode) -> None
     for node in nodes:
         if node is not root and node.is_closed:
             node.hides_unknown_keys = any(map(_may_have_secret_keys, _iter_reachable(node, _get_parts)))
-    for node in nodes:  # what belongs beside a value of another key may stand in it
+    for node in nodes:  # a secret of an object may have been put into the value of one of its other keys
         if node.contains_secrets and node.additional is not None:
             for inner in _iter_reachable(node.additional, _get_parts):
                 inner.contains_secrets = True

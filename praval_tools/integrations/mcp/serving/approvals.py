@@ -19,10 +19,10 @@ from msgspec.structs import replace
 from praval_tools.access.records import Principal
 from praval_tools.execution.approvals import Approvals, make_digest
 from praval_tools.integrations.foreign_text import quote_name
-from praval_tools.integrations.framework_calls import iter_entries_of_equal_calls, needs_approval
+from praval_tools.integrations.framework_calls import iter_entries_of_equal_calls, needs_approval, record_denial
 from praval_tools.integrations.mcp.serving.reports import RequestContext
-from praval_tools.registry.toolset import Toolset, get_executor, refuse_call
-from praval_tools.tools.call import Outcome, ToolCall, ToolResult
+from praval_tools.registry.toolset import Toolset, get_executor
+from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.decision import Allow, ApprovalAnswer, ApprovalEntry, ApprovalRequest, Deny
 from praval_tools.tools.plain_managers import plain_manager
 
@@ -149,14 +149,11 @@ def get_elicited_answer(params: types.CallToolRequestParams, principal: Principa
 
 def deny_call(toolset: Toolset, call: ToolCall, entry: ApprovalEntry | None, answer: Deny) -> ToolResult:
     """Record a call that the client's user denied, and end its request, whatever the operator answered to that."""
-    result = ToolResult(
-        call.tool_call_id, call.name, toolset.principal.agent, Outcome.APPROVAL_DENIED, None,
-        f"The approval of tool {quote_name(call.name)} was denied: {answer.reason}.", "approval-denied",
-        approval_id=None if entry is None else entry.request.id,
-    )  # fmt: skip
-    if entry is not None:
-        get_executor(toolset).runtime.approvals.discard_request(entry.request)
-    return refuse_call(toolset, call, result)
+    text = f"The approval of tool {quote_name(call.name)} was denied: {answer.reason}."
+    if entry is None:
+        return record_denial(toolset, call, text)
+    get_executor(toolset).runtime.approvals.discard_request(entry.request)
+    return record_denial(toolset, call, text, entry.request.id)
 
 
 def is_left_open(params: types.CallToolRequestParams, request_id: str | None) -> bool:
