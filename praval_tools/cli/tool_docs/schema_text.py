@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from praval_tools.cli.common import JsonObject
-from praval_tools.schema.schema_tree import get_item_name
+from praval_tools.schema.schema_tree import get_item_name, iter_schemas
 from praval_tools.schema.secret_marks import has_secret_schema, marks_secret
 from praval_tools.schema.secret_names import DEFAULT_SECRET_NAMES, SecretNames, is_amount
 from praval_tools.tools.mark_schemas import build_mark_schemas
@@ -44,7 +44,7 @@ class SchemaRedactor:
         """Return the JSON Schema of a tool's arguments without secrets, also those that only its hints mark."""
         schema = dict(tool.parameters)
         for marks in build_mark_schemas(tool.implementation):
-            marked = {name for name, inner in marks.get("properties", {}).items() if inner}
+            marked = {name for name, inner in marks.get("properties", {}).items() if _may_mark(inner)}
             properties = schema.get("properties", {})
             schema["properties"] = {
                 name: {**inner, "writeOnly": True}
@@ -157,6 +157,11 @@ def marks_secrets(tool: AnyTool) -> bool:
     if not implementation.is_compilable or build_mark_schemas(implementation):
         return True
     return has_secret_schema(implementation.compiled.parameters_schema)
+
+
+def _may_mark(schema: JsonObject) -> bool:
+    """Tell whether the schema of a parameter marks anything; where a reference leads, nobody looks."""
+    return has_secret_schema(schema) or any("$ref" in part for part in iter_schemas(schema))
 
 
 def _is_marked(schema: object) -> bool:

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from typing_extensions import TypedDict
 
 from praval_tools import Agent, Secret, Tool, ToolRegistry, use_registry
 from praval_tools.cli.tool_docs.blocks import Block, Code, CodeBlock, Grid, Heading, Link, Page, Paragraph
@@ -209,6 +210,12 @@ def build_files(registry: ToolRegistry, out: Path) -> str:
     return "".join(path.read_text("utf-8") for path in out.iterdir())
 
 
+class Options(TypedDict, extra_items=Annotated[str, Secret]):  # type: ignore[call-arg]
+    """Has other keys, which are secret, and which no tool takes."""
+
+    size: int
+
+
 class TestPages:
     def test_a_page(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The page of an owner says all that is known of its tools, in Markdown."""
@@ -314,6 +321,19 @@ class TestPages:
         files = build_files(registry, tmp_path)
 
         assert "hush" not in files and "ann" in files and "secret" in files
+
+    def test_what_stands_beside_a_secret_that_no_tool_takes(self, tmp_path: Path) -> None:
+        """A mark of what tools do not take hides the parameter that it is in, and no other."""
+        registry = make_registry()
+
+        @registry.tool("draw", owned_by="treasurer")
+        def draw(options: Options = {"size": 4711}, width: int = 4712) -> None:
+            """Draw."""
+
+        text = build_files(registry, tmp_path)
+
+        assert "4712" in text
+        assert "4711" not in text
 
     def test_a_supplied_schema(self, tmp_path: Path) -> None:
         """Of a JSON Schema, constraints, choices and examples are shown."""
