@@ -332,7 +332,8 @@ class TestPages:
 
         text = build_files(registry, tmp_path)
 
-        assert "4712" in text
+        assert '"default": 4712' in text
+        assert "default 4712, secret" not in text
         assert "4711" not in text
 
     def test_a_supplied_schema(self, tmp_path: Path) -> None:
