@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from praval_tools.clock import Clock, SystemClock
-from praval_tools.errors import ToolUsageError
+from praval_tools.errors import JournalError, ToolUsageError
 from praval_tools.journal.codec import build_record, from_json
 from praval_tools.journal.events import (
     EVENT_TYPES,
@@ -30,7 +30,7 @@ from praval_tools.journal.replay import Recording
 from praval_tools.journal.replay_entry import ReplayEntry
 from praval_tools.journal.stats import UsageStats
 from praval_tools.journal.storage.open_store import open_store
-from praval_tools.journal.storage.protocol import Item, Record, RecordFilters, RunInfo, Store
+from praval_tools.journal.storage.protocol import Item, Record, RecordFilters, RunInfo, Status, Store
 from praval_tools.misuse import explain_misuse_and_take_plain_arguments
 from praval_tools.names import OPERATOR, shorten_repr, to_plain_text
 from praval_tools.schema.encode import encode
@@ -336,6 +336,8 @@ class Journal:
         (answer,) = self._store.append([Item((record,))])
         if answer.error is not None:
             raise answer.error
+        if answer.status is Status.EXISTS:
+            raise JournalError(self._store.name, f"call {call_id!r} has a result there already", "Open the run anew.")
         recording.apply_record(record, is_resolution=True)
 
     def _get_plan(self, tool: str) -> RedactionPlan:

@@ -149,10 +149,12 @@ class EventWriter:
             _note_unawaited_write(write_state.run)
             if outcome is not None:  # the store has the item all the same
                 self.count_call(outcome, item.records[-1], latency)
-            may_wait = not has_type(error, GeneratorExit)
-            if may_wait and write_state.run is not None and any(record.attempt is not None for record in item.records):
-                with suppress(JournalError):
-                    yield from self._confirm_append(write_state, item, effect, outcome)
+            if write_state.run is not None and any(record.attempt is not None for record in item.records):
+                if has_type(error, GeneratorExit):  # nothing can be waited for
+                    self._submit_end(write_state, item, outcome)
+                else:
+                    with suppress(JournalError):
+                        yield from self._confirm_append(write_state, item, effect, outcome)
             raise
         if answer.status is not _DONE:
             return self._handle_refused_append(answer, effect)
@@ -170,10 +172,7 @@ class EventWriter:
         except JournalError as error:
             answer = Answer(Status.FAILED, error=error)
         except BaseException:
-            if outcome is not None:
-                with suppress(JournalError):  # else the store takes it, or has it: nothing may come before it
-                    self.store.submit([item]).add_done_callback(_warn_if_failed)
-                    self.update_run(write_state, item, outcome)
+            self._submit_end(write_state, item, outcome)
             raise
         if answer.status is _DONE:
             self._apply_to_run(write_state, item, outcome)
@@ -181,6 +180,13 @@ class EventWriter:
             self.update_run(write_state, item, outcome)
         else:
             self._handle_refused_append(answer, effect)
+
+    def _submit_end(self, write_state: CallWriteState, item: Item, outcome: Outcome | None) -> None:
+        """Append the end of a call again, if *item* is one, without waiting: the store takes it, or has it already."""
+        if outcome is not None:
+            with suppress(JournalError):
+                self.store.submit([item]).add_done_callback(_warn_if_failed)
+                self.update_run(write_state, item, outcome)
 
     def _apply_to_run(self, write_state: CallWriteState, item: Item, outcome: Outcome | None) -> None:
         if item.uses and any(use.grant_id == self._key_id for use in item.uses):

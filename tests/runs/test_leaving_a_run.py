@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from write_ahead_rig import FailingStore
+from write_ahead_rig import FailingStore, StoppedCall
 
 from praval_tools import Allow, Outcome, ToolCall, ToolRegistry
 from praval_tools.journal import Answer, Item
@@ -132,3 +132,32 @@ def test_but_no_coroutine_that_nobody_awaits_any_more(store: BusyStore) -> None:
     with registry.run("r"):
         pass
     registry.close()
+
+
+@pytest.mark.parametrize("mode", ["content", "position", "id"])
+def test_a_result_that_was_written_as_its_coroutine_was_dropped(mode: Any, tmp_path: Path) -> None:
+    """Broken promise: one effect. The call was in doubt where it was made again, while its result was written."""
+    store, paid = FailingStore(SqlStore(tmp_path / "runs.db")), list[str]()
+    registry, call = ToolRegistry(journal=store), ToolCall("x" if mode == "id" else None, "pay", {}, "ann")
+
+    @registry.tool("pay", owned_by="ann")
+    async def pay() -> str:
+        """Pay."""
+        paid.append("paid")
+        return "paid"
+
+    async def drop_call() -> None:
+        kinds = list[str]()
+        store.before = kinds.append
+        with pytest.raises(asyncio.CancelledError):
+            await StoppedCall(registry.aexecute(call), lambda _: "agent_tool_result" in kinds, drops=True)
+
+    with registry.run("r", mode) as run:
+        asyncio.run(drop_call())
+        assert [] == run.in_doubt
+        assert mode != "id" or "paid" == asyncio.run(registry.aexecute(call)).result
+    with registry.run("r", mode):
+        assert "paid" == asyncio.run(registry.aexecute(call)).result
+    assert ["paid"] == paid
+    registry.close()
+    store.store.close()

@@ -7,20 +7,20 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections import Counter
-from collections.abc import Coroutine, Generator, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import settings
-from write_ahead_rig import FailingStore
+from write_ahead_rig import FailingStore, StoppedCall
 
 from praval_tools import Allow, Deny, Outcome, ToolCall, ToolContext, ToolInDoubtError, ToolRegistry, ToolResult
 from praval_tools.errors import JournalError
 from praval_tools.journal.storage.sql_store import SqlStore
 
-WORLDS = settings().max_examples // 5
+PROGRAMS = settings().max_examples // 5
 """How many programs and their lives there are."""
 LEAVES = ["plain", "idempotent", "asked", "asked_idempotent"]
 OUTER = ["outer", "outer_idempotent"]
@@ -62,52 +62,24 @@ def make_program(random: Random, mode: str) -> list[Step]:
     return [make_step(0) for _ in range(random.randint(1, 3))]
 
 
-class StopAt:
-    """Awaits work, and cancels its task, or drops the work, where it waits for the n-th time, for each of *places*."""
-
-    def __init__(self, work: Coroutine[Any, Any, ToolResult], places: list[int], *, drops: bool) -> None:
-        self.work, self.places, self.drops = work, places, drops
-
-    def __await__(self) -> Generator[Any, None, ToolResult]:
-        steps, count, error = self.work.__await__(), 0, None
-        task = asyncio.current_task()
-        assert task is not None
-        while True:
-            try:
-                waited = steps.send(None) if error is None else steps.throw(error)
-            except StopIteration as end:
-                result: ToolResult = end.value
-                return result
-            count, error = count + 1, None
-            if count in self.places and self.drops:
-                self.work.close()
-                raise Stopped
-            if count in self.places:
-                task.cancel()
-            try:
-                yield waited
-            except BaseException as raised:
-                error = raised
-
-
-class World:
+class ModeledRun:
     """A run of a program over one journal, in one life after another, and what a plain model says of its calls."""
 
     def __init__(self, folder: Path, mode: Any, random: Random) -> None:
         self.mode, self.random, self.program = mode, random, make_program(random, mode)
         self.store = FailingStore(SqlStore(folder / "runs.db"))
-        self.is_quiet = False
+        self.is_undisturbed = False
         steps = list_steps(self.program)
         self.steps = Counter((step.tool, step.number) for step in steps)
         self.inner = {step.number: step.inner for step in steps if step.inner}
         self.kinds = dict[str, tuple[str, int]]()
         self.entered, self.permitted, self.approved = Counter[str](), Counter[str](), Counter[str]()
-        self.ended = set[str]()
+        self.ended, self.violations = set[str](), list[str]()
         self.registry, self.run = ToolRegistry(), Any
 
     def choose(self, *options: Any) -> Any:
-        """Choose what happens; in a quiet life that is the first of the options."""
-        return options[0] if self.is_quiet else self.random.choice(options)
+        """Choose what happens; in an undisturbed life that is the first of the options."""
+        return options[0] if self.is_undisturbed else self.random.choice(options)
 
     # ── the tools, and what the model says of them ──────────────────────────────────────────────
 
@@ -135,16 +107,20 @@ class World:
             registry.limits.set(tool=name, per_run=sum(self.steps[step] for step in self.steps if step[0] == name) or 1)
 
     def enter(self, name: str, number: int, call_id: str) -> None:
-        """Count an effect, which the model has to allow."""
+        """Count an effect, and note where the model does not allow it: an error here would be one of the tool."""
         self.entered[call_id] += 1
-        assert (name, number) == self.kinds.setdefault(call_id, (name, number))
-        assert call_id not in self.ended, "it has ended, or was denied"
-        assert "idempotent" in name or self.entered[call_id] <= 1 + self.permitted[call_id]
-        assert "asked" not in name or self.entered[call_id] <= self.approved[call_id]
-        assert Counter(self.kinds.values())[name, number] <= self.steps[name, number], "more calls than the program has"
+        kind = self.kinds.setdefault(call_id, (name, number))
+        checks = {
+            "it is another call": (name, number) == kind,
+            "it has ended, or was denied": call_id not in self.ended,
+            "nobody let it run again": "idempotent" in name or self.entered[call_id] <= 1 + self.permitted[call_id],
+            "nobody approved it": "asked" not in name or self.entered[call_id] <= self.approved[call_id],
+            "the program has fewer such calls": Counter(self.kinds.values())[kind] <= self.steps[kind],
+        }
+        self.violations += [f"{name}({number}) {call_id}: {check}" for check, holds in checks.items() if not holds]
 
     def fail(self) -> None:
-        """Fail as drawn, after the effect."""
+        """Fail as chosen, after the effect."""
         fault = self.choose(*ENTERED_FAULTS)
         if fault == "stop":
             raise Stopped
@@ -159,19 +135,20 @@ class World:
         """Make a call once."""
         call = ToolCall(step.call_id, step.tool, {"number": step.number}, "ann")
         result = await self.registry.aexecute(call)
-        assert Outcome.LIMITED is not result.outcome, "a call is counted once"
+        if result.outcome is Outcome.LIMITED:
+            self.violations.append(f"{step}: a call is counted once")
         if result.outcome in ENDS and step.call_id is None:
             self.ended.add(str(result.tool_call_id))
         return result
 
     async def try_call(self, step: Step) -> ToolResult | None:
-        """Make a call once, with what is drawn to happen around it; return None where it was stopped."""
+        """Make a call once, with what is chosen to happen around it; return None where it was stopped."""
         fault = self.choose(*FAULTS)
         places = self.random.sample(range(1, 7), self.random.randint(1, 2)) if fault in ("cancel", "drop") else []
         self.store.fails = {FAILING_RECORDS[fault]} if fault in FAILING_RECORDS else set()
 
         async def make_call() -> ToolResult:
-            return await StopAt(self.request(step), places, drops=fault == "drop")
+            return await StoppedCall(self.request(step), places.__contains__, drops=fault == "drop")
 
         try:
             return await asyncio.ensure_future(make_call())
@@ -182,7 +159,7 @@ class World:
 
     async def make_call(self, step: Step) -> str | None:
         """Make a call until it has ended, and return how; None: the life ends before."""
-        for _ in range(20 if self.is_quiet else 4):
+        for _ in range(20 if self.is_undisturbed else 4):
             ends = self.count_ends()
             result = await self.try_call(step)
             if result is not None and result.outcome in ENDS:
@@ -191,15 +168,15 @@ class World:
                 return None  # it has ended as it was stopped: made again, it would be the next call
             if not self.choose(True, False):
                 return None
-            self.operate()
+            self.answer_and_resolve()
         return None
 
     def count_ends(self) -> int:
         """Return how many calls of the run have ended, as far as is recorded."""
         return sum(recorded.outcome in ENDS for recorded in self.run.calls)
 
-    def operate(self) -> None:
-        """Resolve what is in doubt, and answer what waits, as drawn."""
+    def answer_and_resolve(self) -> None:
+        """Resolve what is in doubt, and answer what waits, as chosen."""
         for recorded in self.run.in_doubt:
             how = self.choose("rerun", "rerun", "result", "error")
             if how == "rerun":
@@ -222,7 +199,7 @@ class World:
         try:
             async with self.registry.run("r", self.mode) as self.run:
                 if self.choose(True, False):
-                    self.operate()
+                    self.answer_and_resolve()
                 ends = []
                 for step in self.program:
                     if (end := await self.make_call(step)) is None:
@@ -239,7 +216,7 @@ def list_steps(steps: Iterable[Step]) -> list[Step]:
 
 
 @pytest.mark.parametrize("mode", ["content", "position", "id"])
-@pytest.mark.parametrize("seed", range(WORLDS))
+@pytest.mark.parametrize("seed", range(PROGRAMS))
 @pytest.mark.filterwarnings("ignore:A result was lost:praval_tools.errors.JournalWarning")
 def test_each_call_has_its_effect_once(mode: Any, seed: int) -> None:
     """
@@ -248,15 +225,16 @@ def test_each_call_has_its_effect_once(mode: Any, seed: int) -> None:
     In the end the unchanged program goes through, with the same results each time, and with no further effect.
     """
     with tempfile.TemporaryDirectory() as folder:
-        world = World(Path(folder), mode, Random(seed))
+        modeled = ModeledRun(Path(folder), mode, Random(seed))
         try:
-            for _ in range(world.random.randint(1, 3)):
-                asyncio.run(world.live())
-            world.is_quiet = True
-            ends = asyncio.run(world.live())
+            for _ in range(modeled.random.randint(1, 3)):
+                asyncio.run(modeled.live())
+            modeled.is_undisturbed = True
+            ends = asyncio.run(modeled.live())
             assert ends is not None, "the program does not go through"
-            entered = dict(world.entered)
-            assert ends == asyncio.run(world.live())
-            assert entered == world.entered
+            entered = dict(modeled.entered)
+            assert ends == asyncio.run(modeled.live())
+            assert entered == modeled.entered
+            assert [] == modeled.violations
         finally:
-            world.store.store.close()
+            modeled.store.store.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 from praval_tools import (
     ToolCall,
     ToolRegistry,
+    ToolResult,
 )
 from praval_tools.errors import JournalError
 from praval_tools.journal import Answer, Item
@@ -67,6 +68,41 @@ class FailingStore:
     def aappend(self, items: Sequence[Item]) -> Awaitable[list[Answer]]:
         self._check(items)
         return self.store.aappend(items)
+
+
+class StoppedCall:
+    """
+    Awaits the call that *work* makes, and cancels its task, or drops the work, while that waits.
+
+    Args:
+        work: The work.
+        stops: Tells from how often it has waited whether it is stopped now.
+        drops: Drop it, as a loop does that is closed.
+    """
+
+    def __init__(self, work: Coroutine[Any, Any, ToolResult], stops: Callable[[int], bool], *, drops: bool) -> None:
+        self.work, self.stops, self.drops = work, stops, drops
+
+    def __await__(self) -> Generator[Any, None, ToolResult]:
+        steps, count, error = self.work.__await__(), 0, None
+        task = asyncio.current_task()
+        assert task is not None
+        while True:
+            try:
+                waited = steps.send(None) if error is None else steps.throw(error)
+            except StopIteration as end:
+                result: ToolResult = end.value
+                return result
+            count, error = count + 1, None
+            if self.stops(count):
+                if self.drops:
+                    self.work.close()
+                    raise asyncio.CancelledError
+                task.cancel()
+            try:
+                yield waited
+            except BaseException as raised:
+                error = raised
 
 
 class Rig:
