@@ -126,6 +126,23 @@ def get_call_id(call: str | RecordedCall, run_id: str) -> str:
     return call
 
 
+def get_entry_in_doubt(recording: Recording, call_id: str) -> ReplayEntry:
+    """
+    Return what is recorded of a call in doubt.
+
+    Raises:
+        ToolUsageError: The run has no such call in doubt.
+    """
+    entry, in_doubt = recording.entries.get(call_id), recording.list_in_doubt()
+    if entry is None or entry not in in_doubt:
+        known = ", ".join(shorten_repr(entry.call_id) for entry in in_doubt[:5]) or "none"
+        raise ToolUsageError(
+            f"Call {shorten_repr(call_id)} of run {recording.run_id!r} is not in doubt; in doubt are: {known}.",
+            "not-in-doubt",
+        )
+    return entry
+
+
 def build_recorded_call(run_id: str, entry: ReplayEntry) -> RecordedCall:
     """Return what was recorded of one call."""
     records = [record for record in (entry.start, entry.end) if record is not None]
@@ -302,13 +319,7 @@ class Journal:
             encode_result: Returns the result of a tool as JSON, and which members of unions wrote it.
         """
         refuse_others_than_operator("resolve a call in doubt")
-        entry, in_doubt = recording.entries.get(call_id), recording.list_in_doubt()
-        if entry is None or entry not in in_doubt:
-            known = ", ".join(shorten_repr(entry.call_id) for entry in in_doubt[:5]) or "none"
-            raise ToolUsageError(
-                f"Call {shorten_repr(call_id)} of run {recording.run_id!r} is not in doubt; in doubt are: {known}.",
-                "not-in-doubt",
-            )
+        entry = get_entry_in_doubt(recording, call_id)
         if (result is not msgspec.UNSET) + (error is not None) + bool(rerun) != 1:
             raise ToolUsageError("Pass one of result=…, error=… or rerun=True.")
         head: dict[str, Any] = {
