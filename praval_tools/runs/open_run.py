@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from typing import Any, Final, NoReturn
 
-from praval_tools.errors import JournalWarning, ToolUsageError, get_user_stacklevel
+from praval_tools.errors import JournalError, JournalWarning, ToolUsageError, get_user_stacklevel
 from praval_tools.journal.events import get_process_name
 from praval_tools.journal.replay import Recording
 from praval_tools.journal.storage.protocol import Lease
@@ -74,9 +75,14 @@ class OpenRun:
             self._raise_not_open()
 
     def release_if_idle(self) -> None:
-        """Release the lease if the run is closed and no call is active."""
-        if self.closed and not self.active_calls:
-            self.lease.release()
+        """Release the lease if the run is closed and no call is active, after what was written of a late one."""
+        if not self.closed or self.active_calls:
+            return
+        if self.has_unawaited_writes:
+            with suppress(JournalError):  # where the store takes nothing any more, nothing is on its way
+                self.recorder.store.submit([]).add_done_callback(lambda _: self.lease.release())
+                return
+        self.lease.release()
 
     def _raise_not_open(self) -> NoReturn:
         """

@@ -95,6 +95,7 @@ class Run:
                 with suppress(JournalError):  # the caller whose record it was has the error
                     self._recorder.store.append([])  # waits for all that was appended before
         finally:
+            run.has_unawaited_writes = False
             run.close()
         if self._strict and kind is None and (unused := run.recording.list_unused()):
             raise UnusedCallsError(self.run_id, [entry.call_id for entry in unused])

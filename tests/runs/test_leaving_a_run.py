@@ -14,6 +14,7 @@ import pytest
 from write_ahead_rig import FailingStore, StoppedCall
 
 from praval_tools import Allow, Outcome, ToolCall, ToolRegistry
+from praval_tools.errors import RunBusyError
 from praval_tools.journal import Answer, Item
 from praval_tools.journal.storage.sql_store import SqlStore
 
@@ -89,6 +90,41 @@ def test_a_request_that_was_written_as_its_caller_was_cancelled(mode: Any, store
     (request,) = registry.approvals.pending()
     registry.approvals.answer(request.id, Allow())
     assert [Outcome.OK] * 2 == [asyncio.run(make_call_again()) for _ in range(2)]
+    registry.close()
+
+
+def test_the_request_of_a_call_that_outlives_the_run(store: BusyStore) -> None:
+    """Broken promise: the run could be opened before it was written, and the call that was made again asked anew."""
+    registry, call = ToolRegistry(journal=store), ToolCall(None, "pay", {}, "ann")
+
+    @registry.tool("pay", owned_by="ann", requires_approval=True)
+    async def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    async def make_call() -> None:
+        is_written = asyncio.Event()
+
+        def keep_busy(kind: str) -> None:
+            if kind == "call_refused":
+                store.keep_busy()
+                is_written.set()
+
+        async with registry.run("r"):
+            store.before = keep_busy
+            task = asyncio.ensure_future(registry.aexecute(call))
+            await is_written.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        with pytest.raises(RunBusyError):
+            registry.run("r").__enter__()
+        store.append([])
+        async with registry.run("r"):
+            assert Outcome.APPROVAL_REQUIRED is (await registry.aexecute(call)).outcome
+
+    asyncio.run(make_call())
+    assert 1 == len(registry.approvals.pending())
     registry.close()
 
 
