@@ -74,7 +74,8 @@ class CallProgress(msgspec.Struct, eq=False):
         before_hooks_called: Whether plugins were notified that it is about to run.
         notified_arguments: What they were shown of its arguments.
         marked_values: What classes mark as secret in the objects that were given as arguments, or in edits of them.
-        is_async: Whether async code drives it; None where its result was known before.
+        known_result: The result that it had already, which is only recorded.
+        is_async: Whether async code drives it.
     """
 
     call: ToolCall
@@ -98,12 +99,13 @@ class CallProgress(msgspec.Struct, eq=False):
     before_hooks_called: bool = False
     notified_arguments: dict[str, Any] | None = None
     marked_values: tuple[object, ...] = ()
-    is_async: bool | None = False
+    known_result: ToolResult | None = None
+    is_async: bool = False
 
     @property
     def names_no_agent(self) -> bool:
         """Whether the call names no valid agent, and is refused for that; the operator's calls name none either."""
-        return self.principal is None and self.is_async is None
+        return self.principal is None and self.known_result is not None
 
     def get_approved_arguments(self, tool: AnyTool) -> dict[str, Any] | None:
         """Return the arguments with which *tool*, as it is defined now, was approved, or None where it was not."""

@@ -87,7 +87,7 @@ def make_pipeline(
     runtime.access_store.prepare_lookup()
     if isinstance(call.name, str) and (name := runtime.access_store.state.resolve_tool_name(call.name)) != call.name:
         progress.sent_name, call = call.name, replace(call, name=name)
-    progress.call, progress.is_async = call, is_async if known_result is None else None
+    progress.call, progress.known_result, progress.is_async = call, known_result, is_async
     steps = _decide_and_run(runtime, progress) if known_result is None else _return_known_result(known_result)
     if runtime.recorder is not None:
         steps = runtime.recorder.record_call(progress, steps)

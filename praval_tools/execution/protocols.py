@@ -34,6 +34,12 @@ class Dispatcher(Protocol):
         """Run a call by the agent that it names, from async code."""
         ...
 
+    def record_result_async(
+        self, call: ToolCall, principal: Principal | None, result: ToolResult
+    ) -> Coroutine[Any, Any, ToolResult]:
+        """Record a call that is not made, with the result that says why, from async code."""
+        ...
+
 
 class ToolSource(Protocol):
     """A server whose tools a registry has; such as `McpSource`."""

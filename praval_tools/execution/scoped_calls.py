@@ -45,6 +45,11 @@ class ScopedDispatcher:
         with self._scope():
             return await self._inner.aexecute(request)
 
+    async def record_result_async(self, call: ToolCall, principal: Principal | None, result: ToolResult) -> ToolResult:
+        """Record a call that is not made, with the result that says why, from async code."""
+        with self._scope():
+            return await self._inner.record_result_async(call, principal, result)
+
 
 class ScopedExecutor(Executor):
     """An executor whose calls are made inside a scope; they take the fast path where they would without it."""

@@ -11,6 +11,7 @@ import msgspec
 from praval_tools.errors import ToolUsageError
 from praval_tools.execution.context import resolve_caller
 from praval_tools.execution.deps import get_deps, use_deps
+from praval_tools.execution.engines.call_forwarding import CallForwarder
 from praval_tools.formats import FORMATS, format_of
 from praval_tools.formats.deferred_loading import SEARCH_TOOL_NAME
 from praval_tools.formats.response_fields import to_plain_data
@@ -63,7 +64,8 @@ class ToolLoop:
 
     Raises:
         UnknownFormatError: The model's `format` is none.
-        ToolUsageError: It is not a model, a limit makes no sense, or *tool_search* is of another registry.
+        ToolUsageError: It is not a model, a limit makes no sense, *tool_search* is of another registry, or this is
+            another process than that of the agent's registry.
     """
 
     def __init__(
@@ -353,6 +355,12 @@ class ToolLoop:
 def _check_participants(agent: object, model: object, tool_search: object) -> None:
     if not isinstance(agent, Agent):
         raise ToolUsageError(f"{shorten_repr(agent)} is not an agent: ToolLoop(registry.agent('name'), model).")
+    if isinstance(get_executor(agent.tools).runtime.recorder, CallForwarder):
+        raise ToolUsageError(
+            f"This function runs in another process than the registry of {agent.name!r}, and the tools are known there "
+            f"alone: run the loop in a tool that does not run with engine='process'.",
+            "registry-of-another-process",
+        )
     if not callable(getattr(model, "reply", None)):
         raise ToolUsageError(f"{shorten_repr(model)} is not a model: it has no method reply(request).")
     if tool_search is not None and getattr(tool_search, "registry", None) is not agent.registry:

@@ -90,7 +90,7 @@ class CallPlan(msgspec.Struct, frozen=True, eq=False):
         fast_function, tool, call = self.fast_function, self.tool, progress.call
         if fast_function is None or tool is None or tool.is_async is not progress.is_async or call.engine is not None:
             return None
-        if progress.was_asked_about or progress.is_counted_in_run:
+        if progress.known_result is not None or progress.was_asked_about or progress.is_counted_in_run:
             return None
         if progress.coerced_arguments is None:  # a call outside runs
             self._copy_exact_match(progress)

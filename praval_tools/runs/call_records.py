@@ -34,6 +34,7 @@ from praval_tools.runs.call_plans import CallPlan
 from praval_tools.runs.call_secrets import (
     find_arguments_error,
     find_bound_secrets,
+    find_edited_secrets,
     find_given_secrets,
     find_judged_secrets,
     find_marked_secrets,
@@ -220,8 +221,7 @@ class CallRecordBuilder(msgspec.Struct):
         """Replace the secrets of arguments that an approver wrote in all later records of the call."""
         if isinstance(answer, Allow) and answer.arguments is not None:
             self.edited_arguments = answer.arguments
-            self.secrets = self.plan.redaction_plan.mark_secrets(read_marked_arguments(answer.arguments), self.secrets)
-            self._add_secrets(answer.arguments)
+            self.secrets = find_edited_secrets(self.plan.redaction_plan, answer.arguments, self.secrets)
 
     def _add_secrets(self, arguments: Mapping[str, object]) -> None:
         """Replace the secrets of *arguments*, as somebody wrote them, in all later records of the call."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from praval_tools.errors import ToolArgumentsError
@@ -75,6 +77,12 @@ def find_shown_secrets(plan: RedactionPlan, progress: CallProgress, secrets: Sec
     if progress.coerced_arguments is not None:
         secrets = plan.redact_arguments(progress.coerced_arguments[1], secrets)[1]
     return plan.redact_arguments(progress.shown_arguments, secrets)[1]
+
+
+def find_edited_secrets(plan: RedactionPlan, arguments: Mapping[str, object], secrets: SecretMarkers) -> SecretMarkers:
+    """Return *secrets* with those of *arguments*, as an approver wrote them."""
+    secrets = plan.mark_secrets(read_marked_arguments(arguments), secrets)
+    return plan.redact_arguments(arguments, secrets, is_validated=False)[1]
 
 
 def find_judged_secrets(plan: RedactionPlan, progress: CallProgress, secrets: SecretMarkers) -> SecretMarkers:

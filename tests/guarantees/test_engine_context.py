@@ -16,6 +16,7 @@ from engine_rig import ENGINES, Home, file, home, make_registry  # noqa: F401
 
 from praval_tools import Allow, Outcome, ToolCall, ToolLog, ToolProgress, ToolRegistry, get_tool_registry, use_registry
 from praval_tools.execution.hooks import CallHooks
+from praval_tools.journal import CallRefused
 from praval_tools.registry.registry import get_runtime
 
 
@@ -143,6 +144,27 @@ class TestCallsFromInside:
         refused = home.ann.call("catch", name="place")
         remove()
         assert ("ToolAccessError", []) == (refused[0], home.ann.call("catch", name="place"))
+
+    @pytest.mark.parametrize(("agent", "chain"), [(None, []), ("bob", ["cleo"])])
+    def test_are_nobodys_where_they_name_another(self, home: Home, file: Path, agent: Any, chain: list[str]) -> None:
+        """Broken promise: from a process, such calls were made as those of the agent that runs."""
+        arguments = {"path": str(file), "agent": agent, "chain": chain}
+        call = ToolCall(f"of {agent} {chain}", "call_as_nobody", arguments, "ann", on_behalf_of=("boss",))
+        for result in (home.registry.execute(call), asyncio.run(home.registry.aexecute(call))):
+            assert ("forbidden", 0) == (result.result[0], file.stat().st_size)
+        if home.registry.journal is not None:
+            events = [one for one in home.registry.journal.events() if isinstance(one, CallRefused)]
+            inner = [one.outcome for one in events if one.parent_id == call.tool_call_id]
+            assert [Outcome.FORBIDDEN] * 2 == inner
+
+    def test_of_a_loop(self, home: Home, file: Path) -> None:
+        """Broken promise: a loop in a process, which knows no tools there, had any tool run that its model named."""
+        result = home.execute("run_loop", path=str(file))
+        if home.engine == "process":
+            assert "another process than the registry of 'ann'" in str(result.error)
+        else:
+            assert ["forbidden", "Tool 'note' is not offered in this conversation."] == result.result
+        assert 0 == file.stat().st_size
 
     def test_of_an_async_tool(self, home: Home) -> None:
         """Several at once, from sync and async code."""

@@ -8,8 +8,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from praval_tools import ToolArgumentsError, ToolContext, current_agent
+from praval_tools import ToolArgumentsError, ToolCall, ToolContext, current_agent
 from praval_tools.errors import Problem
+from praval_tools.loop import ToolLoop
+from praval_tools.testing import fake_model
 from praval_tools.tools.frames import get_current_actor
 
 HALF = "caf\udce9"
@@ -105,3 +107,15 @@ def catch_odd(kind: str) -> list[str]:
     except Exception as error:
         return [type(error).__name__, ascii(str(error)), ascii(getattr(error, "filename", None))]
     return []
+
+
+def call_as_nobody(context: ToolContext, path: str, agent: str | None, chain: list[str]) -> list[str]:
+    """Make a call of `note` that names nobody, or leaves out on whose behalf it is made."""
+    result = context.registry.execute(ToolCall("inner", "note", {"path": path}, agent, on_behalf_of=tuple(chain)))
+    return [str(result.outcome), str(result.error)]
+
+
+def run_loop(path: str) -> list[str]:
+    """Run a loop that does not offer `note`, and whose model calls it."""
+    ended = ToolLoop(current_agent(), fake_model(("note", {"path": path}), "done"), tags=["other"]).run("go")
+    return [str(ended.results[0].outcome), str(ended.results[0].error)]

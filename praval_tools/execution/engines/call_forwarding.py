@@ -15,7 +15,7 @@ from praval_tools.errors import ToolUsageError
 from praval_tools.execution.call_progress import CallPipeline, CallProgress
 from praval_tools.execution.effects import WaitForCall
 from praval_tools.execution.engines.described_errors import restore_error
-from praval_tools.execution.engines.described_results import restore_result
+from praval_tools.execution.engines.described_results import describe_result_without_value, restore_result
 from praval_tools.execution.engines.messages import CallAnswer, CancelCall, FromWorker, MakeCall
 from praval_tools.execution.trace_context import inject_trace_context
 from praval_tools.schema.encode import encode
@@ -89,7 +89,8 @@ class CallForwarder:
         if self._is_traced:
             inject_trace_context(trace)
         marked_values = tuple(map(pack_value, progress.marked_values))
-        message = MakeCall(number, call_number, call, progress.principal, progress.names_no_agent, trace, marked_values)
+        known = None if progress.known_result is None else describe_result_without_value(progress.known_result)
+        message = MakeCall(number, call_number, call, progress.principal, known, trace, marked_values)
         try:
             self._send(message)
             if progress.is_async:

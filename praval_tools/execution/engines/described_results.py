@@ -44,15 +44,19 @@ def describe_result(result: ToolResult, runtime: Runtime) -> DescribedResult:
             )
     if result.exception is not None:
         written = WrittenValue(marked_values=pack_secrets(marked_values, result.exception))
+    described = describe_result_without_value(result)
+    return replace(described, function=_find_address(implementation), **written._asdict())
+
+
+def describe_result_without_value(result: ToolResult) -> DescribedResult:
+    """Return the description of what is known of a result beside the value that a tool returned."""
     decision = result.decision
     if decision is not None:
         source = None if decision.source is None else str(decision.source)
         decision = replace(decision, source=source, tried=())
     return DescribedResult(
         **{name: getattr(result, name) for name in _SAME_FIELDS}, decision=decision,
-        function=_find_address(implementation),
         exception=None if result.exception is None else describe_remote_error(result.name, result.exception),
-        **written._asdict(),
     )  # fmt: skip
 
 

@@ -193,8 +193,9 @@ class WriteLog(msgspec.Struct, frozen=True, tag="log"):
 
 class MakeCall(msgspec.Struct, frozen=True, tag="call"):
     """
-    The tool calls another one: as *principal*; None: as the operator, or as nobody where *names_nobody*.
+    The tool calls another one: as *principal*; None: as the operator, or as nobody where there is a *known_result*.
 
+    With a *known_result*, why the call was refused there, it is not made, and only recorded.
     It does so in the span that *trace* says, as `inject_trace_context` writes it; empty: in that of its own call.
     *marked_values*, as `pack_value` writes them, are what classes mark as secret in the objects that it passes.
     """
@@ -203,7 +204,7 @@ class MakeCall(msgspec.Struct, frozen=True, tag="call"):
     call_number: int
     call: ToolCall
     principal: Principal | None
-    names_nobody: bool = False
+    known_result: DescribedResult | None = None
     trace: dict[str, str] = {}
     marked_values: tuple[object, ...] = ()
 

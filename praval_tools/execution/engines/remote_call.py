@@ -19,7 +19,7 @@ from praval_tools.execution.context import ensure_call
 from praval_tools.execution.deps import is_without_deps
 from praval_tools.execution.effects import RunTool
 from praval_tools.execution.engines.described_errors import describe_remote_error, describe_unsendable, restore_error
-from praval_tools.execution.engines.described_results import describe_result
+from praval_tools.execution.engines.described_results import describe_result, restore_result
 from praval_tools.execution.engines.errors import CallTimeoutError, UnreachableFunctionError, WorkerLostError
 from praval_tools.execution.engines.jobs import Job
 from praval_tools.execution.engines.messages import (
@@ -280,14 +280,14 @@ class _RemoteCall:
         runtime, principal = self._run.runtime, message.principal
         call = replace(message.call, arguments=unpack_value(message.call.arguments))
         remote_marked_values.set(tuple(map(unpack_value, message.marked_values)))
+        if principal is not None and principal != self._run.principal:
+            for name in principal.members:
+                check_agent_name(name)
+        if message.known_result is not None:
+            return await runtime.dispatcher.record_result_async(call, principal, restore_result(message.known_result))
         if principal is not None:
-            if principal != self._run.principal:
-                for name in principal.members:
-                    check_agent_name(name)
             result: ToolResult = await runtime.dispatcher.get_toolset(principal).aexecute(call)
             return result
-        if message.names_nobody:
-            return await runtime.dispatcher.aexecute(call)
         return await self._make_call_as_current_principal(call)
 
     async def _make_call_as_current_principal(self, call: ToolCall) -> ToolResult:

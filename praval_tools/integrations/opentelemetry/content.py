@@ -12,6 +12,7 @@ from praval_tools.runs.call_records import parse_call_arguments
 from praval_tools.runs.call_secrets import (
     find_arguments_error,
     find_bound_secrets,
+    find_edited_secrets,
     find_given_secrets,
     find_judged_secrets,
     find_marked_secrets,
@@ -55,6 +56,8 @@ class CallContent:
             arguments = progress.call.arguments
             self._given = arguments if progress.approval is None else progress.approval[1]
             self._secrets = find_marked_secrets(self._plan, progress, self._secrets)
+            if progress.approval is not None:
+                self._secrets = find_edited_secrets(self._plan, progress.approval[1], self._secrets)
             self._secrets = find_judged_secrets(self._plan, progress, self._secrets)
             self._secrets = find_given_secrets(self._plan, parse_call_arguments(arguments), self._secrets)
             clean, self._secrets = self._plan.redact_arguments(arguments, self._secrets, is_validated=False)

@@ -14,7 +14,7 @@ from opentelemetry.trace import StatusCode
 from redaction_rig import hidden, secret_texts, shown
 from telemetry_rig import Collector, get_attributes
 
-from praval_tools import Agent, ToolCall, ToolRegistry, ToolResult, tool
+from praval_tools import Agent, Allow, ToolCall, ToolRegistry, ToolResult, tool
 from praval_tools.journal.codec import to_json
 from praval_tools.schema.json_values import replace_surrogates_in_json
 from praval_tools.tools.truncation import truncate_json
@@ -139,3 +139,19 @@ class TestAnyCall:
         assume(not shown(texts_of_span(name, {"x": "nothing hidden"} | failure), secret))  # a word of every span
 
         assert [] == shown(texts_of_span(name, {"x": given_} | failure), secret)
+
+    @pytest.mark.parametrize("misplaced", [{"note": ["see hunter2-new"]}, {"note": "", "more": {"hunter2-new": 1}}])
+    def test_shows_no_secret_that_an_approver_wrote(self, misplaced: dict[str, Any]) -> None:
+        """Broken promise: where such arguments did not fit, the error quoted what they hide elsewhere."""
+        registry, collector = ToolRegistry(), Collector()
+        registry.telemetry = collector.make_telemetry(record_arguments=True, record_results=True)
+
+        @registry.tool("sign", owned_by="ann", requires_approval=True)
+        def sign(login: dict[str, str], note: str) -> None:
+            """Sign."""
+
+        registry.set_approval_handler(lambda _: Allow({"login": {"password": "hunter2-new"}, **misplaced}))
+        result = registry.execute(ToolCall("1", "sign", {"login": {"password": "hunter2-old"}, "note": ""}, "ann"))
+
+        assert ("invalid_arguments", False) == (result.outcome, "hunter2" in collector.read_spans())
+        assert "invalid" in get_attributes(collector.take_span())["praval.call.error"]
