@@ -140,18 +140,18 @@ class TestAnyCall:
 
         assert [] == shown(texts_of_span(name, {"x": given_} | failure), secret)
 
-    @pytest.mark.parametrize("misplaced", [{"note": ["see hunter2-new"]}, {"note": "", "more": {"hunter2-new": 1}}])
+    @pytest.mark.parametrize("misplaced", [{"note": ["see hunter2!"]}, {"note": "", "more": {"hunter2": 1}}])
     def test_shows_no_secret_that_an_approver_wrote(self, misplaced: dict[str, Any]) -> None:
         """Broken promise: where such arguments did not fit, the error quoted what they hide elsewhere."""
-        registry, collector = ToolRegistry(), Collector()
+        registry, collector = ToolRegistry(journal="memory"), Collector()
         registry.telemetry = collector.make_telemetry(record_arguments=True, record_results=True)
 
         @registry.tool("sign", owned_by="ann", requires_approval=True)
         def sign(login: dict[str, str], note: str) -> None:
             """Sign."""
 
-        registry.set_approval_handler(lambda _: Allow({"login": {"password": "hunter2-new"}, **misplaced}))
-        result = registry.execute(ToolCall("1", "sign", {"login": {"password": "hunter2-old"}, "note": ""}, "ann"))
+        registry.set_approval_handler(lambda _: Allow({"login": {"password": "hunter2"}, **misplaced}))
+        result = registry.execute(ToolCall("1", "sign", {"login": {"password": "correct horse"}, "note": ""}, "ann"))
 
         assert ("invalid_arguments", False) == (result.outcome, "hunter2" in collector.read_spans())
         assert "invalid" in get_attributes(collector.take_span())["praval.call.error"]
