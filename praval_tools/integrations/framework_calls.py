@@ -318,9 +318,14 @@ def record_denial(toolset: Toolset, call: ToolCall, text: str, approval_id: str 
 
 def deny_call_of_other_run(toolset: Toolset, call: ToolCall) -> ToolResult | None:
     """Deny a call whose request is one of another run, or of outside runs, if there is such a request."""
-    own = call.tool_call_id, toolset.principal.agent, toolset.principal.chain
-    requests = [entry.request for entry in list_unused_entries(get_executor(toolset).runtime.approvals)]
-    if not any((request.tool_call_id, request.agent, request.chain) == own for request in requests):
+    runtime, principal = get_executor(toolset).runtime, toolset.principal
+    run, tool = find_current_run(runtime.recorder), runtime.access_store.state.resolve_tool_name(call.name)
+    run_id, own = None if run is None else run.run_id, (call.tool_call_id, tool, principal.agent, principal.chain)
+    requests = [entry.request for entry in list_unused_entries(runtime.approvals)]
+    if not any(
+        (request.tool_call_id, request.tool, request.agent, request.chain) == own and request.run_id != run_id
+        for request in requests
+    ):
         return None
     text = f"A person was asked about this call of tool {quote_name(call.name)} in another run: make it again."
     return record_denial(toolset, call, text)

@@ -191,7 +191,7 @@ class ToolAccess(AgentMiddleware[StateT, ContextT, ResponseT]):
         toolset = self._find_toolset()
         caller = _Caller(
             self._registry, toolset,
-            call_id=_build_call_id(runtime.config, call["id"], message), deps=runtime.context,
+            call_id=_build_call_id(runtime.config, call, message), deps=runtime.context,
             refusal="This call was made by another agent." if author and author != toolset.agent else "",
             pause=_find_pause(runtime.config, message),
         )  # fmt: skip
@@ -235,10 +235,9 @@ class _RegistryTool(StructuredTool):
         """Return this tool for one call, which knows the id that the framework gave it."""
         if self._caller.call_id is not None or not isinstance(input, dict) or input.get("type") != "tool_call":
             return self
-        config, model_id = config or {}, input["id"]
+        config, caller, call = config or {}, self._caller, cast("LangChainCall", input)
         is_in_graph = bool(config.get("configurable", {}).get("checkpoint_ns"))
-        caller = self._caller
-        call_id = _build_call_id(config, model_id, None) if is_in_graph else make_call_id(caller.toolset, str(model_id))
+        call_id = _build_call_id(config, call) if is_in_graph else make_call_id(caller.toolset, str(call["id"]))
         return _RegistryTool(evolve(caller, call_id=call_id), self.name)
 
     def _run(self, /, *args: object, **arguments: object) -> object:
@@ -375,15 +374,18 @@ def _find_message(state: object, call_id: str | None) -> AIMessage | None:
     return None
 
 
-def _build_call_id(config: RunnableConfig, call_id: str | None, message: AIMessage | None) -> str:
+def _build_call_id(config: RunnableConfig, call: LangChainCall, message: AIMessage | None = None) -> str:
     """
     Return what identifies a call in its conversation, also when it is made again after a pause, or from a checkpoint.
 
-    Providers repeat the ids of calls from one reply to the next; LangChain gives each reply an id of its own.
+    Providers repeat the ids of calls from one reply to the next; LangChain gives each reply an id of its own. Where a
+    model repeats one in a reply, its later calls are numbered.
     """
     configurable = config.get("configurable", {})
     reply = configurable.get("checkpoint_ns", "") if message is None or message.id is None else message.id
-    return f"{configurable.get('thread_id', '')}/{reply}/{call_id}"
+    equal_ids = [one for one in (message.tool_calls if message else ()) if one["id"] == call["id"]]
+    number = equal_ids.index(call) if call in equal_ids else 0
+    return f"{configurable.get('thread_id', '')}/{reply}{f'#{number}' if number else ''}/{call['id']}"
 
 
 # ── approvals ────────────────────────────────────────────────────────────────────────────────────────────

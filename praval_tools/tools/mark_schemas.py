@@ -10,7 +10,7 @@ from praval_tools.schema.encode import Encoder
 from praval_tools.schema.json_schema import JsonSchemaBuilder, build_parameters_schema
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.secret_marks import contains_secret_mark, has_secret_schema
-from praval_tools.schema.type_hints import Hint
+from praval_tools.schema.type_hints import Hint, unwrap_return_hint
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.implementation import ToolImplementation
 
@@ -41,6 +41,23 @@ def build_mark_schemas(implementation: ToolImplementation) -> list[JsonSchema]:
         properties = known if is_extra else {**known, parameter.name: schema}
         others: JsonSchema = schema if is_extra else {} if takes_others else _SECRET  # nobody takes a misspelled one
         schemas.append({"type": "object", "properties": properties, "additionalProperties": others, **definitions})
+    return schemas
+
+
+def build_result_schemas(implementation: ToolImplementation) -> list[JsonSchema | None]:
+    """
+    Return the schemas of the result: as its classes write it, and, where they mark anything as secret, as they take it.
+
+    A function, or who resolves a call in doubt, may give a dict in place of an instance, with the keys of either.
+    """
+    schemas, returns = [implementation.compiled.result_schema], implementation.signature.returns
+    if schemas[0] is None or implementation.supplied_result_schema is not None:
+        return schemas
+    builder = JsonSchemaBuilder(Encoder(), DecodeHooks(), describes_all_members=True)
+    with suppress(Exception), activate_tool_frame(implementation.name):  # the seam to classes that take no JSON
+        hint = unwrap_return_hint(returns)
+        if contains_secret_mark(hint):
+            schemas.append(builder.finish(builder.build(hint)))
     return schemas
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 import json
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -19,7 +20,7 @@ from pydantic import BaseModel, Field, RootModel, SecretBytes, SecretStr, WithJs
 from record_texts import read_journal
 from typing_extensions import TypedDict
 
-from praval_tools import Outcome, Secret, ToolCall, ToolRegistry
+from praval_tools import Outcome, Secret, ToolCall, ToolInDoubtError, ToolRegistry, ToolUsageError
 
 HIDDEN = "Zq7xSECRETvalue99"
 
@@ -32,6 +33,12 @@ class Login(BaseModel):
 class Aliased(BaseModel):
     user: str
     pin: Annotated[str, Secret] = Field("", alias="thePin")
+
+
+class AliasedOnceEach(BaseModel):
+    user: str = ""
+    taken: Annotated[str, Secret] = Field("", validation_alias="toTake")
+    written: Annotated[str, Secret] = Field("", serialization_alias="toWrite")
 
 
 class Nested(BaseModel):
@@ -277,3 +284,32 @@ class TestMarksInModels:
         value = base64.b64encode(HIDDEN.encode() + end).decode()
 
         assert HIDDEN.encode() not in use(Annotated[bytes, Secret], value, tmp_path / "j.db", body)
+
+
+@pytest.mark.parametrize("key", ["toTake", "taken", "toWrite", "written"])
+@pytest.mark.parametrize("is_nested", [False, True])
+@pytest.mark.parametrize("way", ["returned", "resolved", "resolved in the journal"])
+def test_of_a_result_that_is_a_dict(key: str, is_nested: bool, way: str) -> None:
+    """Broken promise: a dict with the keys that a class takes, and writes otherwise, was recorded as it was."""
+    given: Any = [{key: HIDDEN}] if is_nested else {key: HIDDEN}
+    with ToolRegistry(journal="memory") as registry:
+
+        def give() -> Any:
+            """Give it."""
+            if way != "returned":
+                raise ToolInDoubtError("no answer")
+            return given
+
+        give.__annotations__["return"] = list[AliasedOnceEach] if is_nested else AliasedOnceEach
+        registry.tool("give", owned_by="ann")(give)
+        with registry.run("r") as run:
+            result = registry.execute(ToolCall("1", "give", {}, "ann"))
+            if way == "resolved":
+                with suppress(ToolUsageError):  # a key that the class does not take
+                    run.resolve("1", result=given)
+        if way == "resolved in the journal" and key in ("toTake", "written"):
+            assert registry.journal is not None
+            registry.journal.resolve("r", "1", result=given)
+
+        assert result.outcome in (Outcome.OK, Outcome.TOOL_ERROR, Outcome.IN_DOUBT)
+        assert HIDDEN not in read_journal(registry)

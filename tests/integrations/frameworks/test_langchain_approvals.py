@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -108,6 +109,26 @@ class TestInterrupt:
 
             assert ["ann"] == paid and "Done." == result["messages"][-1].text
             assert "paid ann" == list_tool_texts(result)[1] and "paid" not in list_tool_texts(result)[0]
+
+    @pytest.mark.parametrize("run", [None, "r"])
+    def test_of_calls_under_one_id(self, registry: ToolRegistry, paid: list[str], run: str | None) -> None:
+        """Broken promise: in a run, a reply that repeats an id ended the graph with an error, at each invocation."""
+        other = ModelCall("look", {}, PAY_BOB.id)
+
+        @registry.tool("look", owned_by="clerk")
+        def look() -> str:
+            """Look."""
+            return "seen"
+
+        for calls in ([PAY_BOB, other], [other, PAY_BOB], [PAY_BOB, ModelCall("pay", {"to": "ann"}, PAY_BOB.id)]):
+            agent, names = make_agent(registry, script(calls, "Done.")), [call.name for call in calls]
+            with registry.run(f"{run} {names}") if run else nullcontext():
+                waiting = agent.invoke(GO, THREAD)["__interrupt__"]
+                result = agent.invoke(Command(resume={one.id: APPROVE for one in waiting}), THREAD)
+            texts = {"pay": "paid", "look": "seen"}
+            assert [texts[name] for name in names] == [text.split()[0] for text in list_tool_texts(result)]
+
+        assert ["ann", "bob", "bob", "bob"] == sorted(paid)
 
     def test_needs_an_id_where_several_wait(self, registry: ToolRegistry, paid: list[str]) -> None:
         """One answer without an id is given to none of two calls."""
