@@ -17,7 +17,7 @@ from praval_tools.runs.call_records import parse_call_arguments
 from praval_tools.runs.call_secrets import add_possible_spellings
 from praval_tools.schema.spellings import read_marked_values, read_spellings
 from praval_tools.schema.written_secrets import read_written_secrets
-from praval_tools.tools.call import ToolCall, ToolResult
+from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.value_codec import pack_value
 
@@ -98,7 +98,7 @@ class ConversationSecrets:
         self, call: ToolCall, result: ToolResult, secrets: SecretMarkers, messages: Sequence[object]
     ) -> None:
         """
-        Take note of the secrets in the result of a call, as its tool returned it, and as the model is shown it.
+        Take note of the secrets in the result or error of a call, as its tool gave it, and as the model is shown it.
 
         Args:
             call: The call.
@@ -111,7 +111,7 @@ class ConversationSecrets:
         plan = self._plans.get_redaction_plan_of(call)
         if result.exception is not None:
             self._secrets = plan.mark_secrets(read_error_secrets(result.exception), self._secrets)
-        if not result.success:
+        if result.outcome is Outcome.INVALID_ARGUMENTS:  # it names arguments, and quotes what was taken note of
             return
         with suppress(Exception), activate_tool_frame(result.name):  # classes of results have code of their own
             self._secrets = plan.mark_secrets(read_marked_values(result.result), self._secrets)

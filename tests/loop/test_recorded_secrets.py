@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel, SecretStr
 
-from praval_tools import Secret, ToolCall, ToolRegistry, ToolUsageError
+from praval_tools import Deny, Secret, ToolCall, ToolRegistry, ToolUsageError
 from praval_tools.formats import FORMATS, Format, assistant_message, result_messages
 from praval_tools.formats.past_messages import read_past_calls, read_past_results
 from praval_tools.loop import ModelReply, ToolLoop
@@ -417,3 +417,25 @@ class TestMarkedResults:
 
         assert "zq7x-long" in result.text
         assert "zq7x" not in read_journal(registry)
+
+
+class TestSecretsByName:
+    @pytest.mark.parametrize("text", ["the login has password=zq7xsecret9", '{"detail": "no", "token": "zq7xsecret9"}'])
+    @pytest.mark.parametrize("way", ["result", "error", "denial"])
+    def test_are_hidden_where_a_model_repeats_them(self, way: str, text: str, registry: ToolRegistry) -> None:
+        """Broken promise: those of errors and denials were hidden there alone, and not in later replies and reasons."""
+
+        @registry.tool("look", shared=True, requires_approval=way == "denial")
+        def look(note: str = "") -> str:
+            """Look."""
+            if way == "error":
+                raise ValueError(text)
+            return text
+
+        registry.set_approval_handler(lambda _: Deny(text))
+        again = ToolCall("c", "look", {"note": "it is zq7xsecret9"}, reason="zq7xsecret9 says so")
+        model = fake_model(("look", {}), [again], lambda request: f"It is zq7xsecret9: {request.messages}")
+        result = ToolLoop(registry.agent("ann"), model).run("Go.", "r")
+
+        assert "zq7xsecret9" in result.text.split(":", 1)[1]
+        assert "zq7xsecret9" not in read_journal(registry)
