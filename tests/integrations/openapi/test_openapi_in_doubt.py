@@ -146,7 +146,7 @@ class TestCuts:
         """A service that is silent costs its own call, which is not sent again."""
         server.held = b"POST"
         with ToolRegistry(retries=2, retry_wait=0.01) as registry:
-            registry.register_openapi(make_service(server.url), namespace="x", owned_by=OPERATOR, timeout=0.2)
+            registry.register_openapi(make_service(server.url), namespace="x", owned_by=OPERATOR, timeout=1.0)
 
             assert call(registry, "x-post", body=1).outcome is Outcome.TIMEOUT
         assert 1 == len(server.requests)
