@@ -75,7 +75,7 @@ class CallWriter:
         item = item if write_state.approval_id is None else use_answer(item, write_state.approval_id)
         try:
             answer = yield from self._event_writer.append(write_state, item, "Nothing was run.")
-        except (JournalError, GeneratorExit):
+        except JournalError:
             raise
         except BaseException as error:
             is_written = attempt is None or write_state.entry is None or write_state.entry.status == "doubt"
@@ -131,6 +131,10 @@ class CallWriter:
             return
         record = call_records.build_interruption_record(write_state.builder, run, entered, error)
         item = write_state.build_end_item(record)
+        if unwritten_start is not None:
+            start = Item((unwritten_start,))
+            self._event_writer.submit(start, write_state.run)  # which the store does not take a second time
+            self._event_writer.update_run(write_state, start)
         if has_type(error, GeneratorExit):  # nothing can be waited for
             self._event_writer.submit(item, write_state.run)
             if entered:
@@ -138,10 +142,6 @@ class CallWriter:
             self._event_writer.update_run(write_state, item)
             return
         outcome = Outcome.CANCELLED if entered else None
-        if unwritten_start is not None:
-            start = Item((unwritten_start,))
-            self._event_writer.submit(start, write_state.run)  # which the store does not take a second time
-            self._event_writer.update_run(write_state, start)
         try:
             yield from self._event_writer.append(write_state, item, "It was stopped.", outcome)
         except JournalError as store_error:  # the caller gets the interruption, which matters more

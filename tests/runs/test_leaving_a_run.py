@@ -197,3 +197,32 @@ def test_a_result_that_was_written_as_its_coroutine_was_dropped(mode: Any, tmp_p
     assert ["paid"] == paid
     registry.close()
     store.store.close()
+
+
+@pytest.mark.parametrize("mode", ["content", "position", "id"])
+@pytest.mark.parametrize("made_again", ["at once", "later"])
+def test_a_start_that_was_written_as_its_coroutine_was_dropped(mode: Any, made_again: str, tmp_path: Path) -> None:
+    """Broken promise: what was stopped before its tool was entered has not run; it was in doubt, or refused."""
+    store = FailingStore(SqlStore(tmp_path / "runs.db"))
+    registry, call = ToolRegistry(journal=store), ToolCall("x" if mode == "id" else None, "pay", {}, "ann")
+
+    @registry.tool("pay", owned_by="ann")
+    async def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    async def drop_call() -> None:
+        kinds = list[str]()
+        store.before = kinds.append
+        with pytest.raises(asyncio.CancelledError):
+            await StoppedCall(registry.aexecute(call), lambda _: "agent_tool_call" in kinds, drops=True)
+
+    with registry.run("r", mode) as run:
+        asyncio.run(drop_call())
+        assert [] == run.in_doubt
+        assert made_again == "later" or "paid" == asyncio.run(registry.aexecute(call)).result
+    with registry.run("r", mode):
+        result = asyncio.run(registry.aexecute(call))
+    assert ("paid", made_again == "at once") == (result.result, result.replayed)
+    registry.close()
+    store.store.close()
