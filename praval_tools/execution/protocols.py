@@ -34,9 +34,7 @@ class Dispatcher(Protocol):
         """Run a call by the agent that it names, from async code."""
         ...
 
-    def record_result_async(
-        self, call: ToolCall, principal: Principal | None, result: ToolResult
-    ) -> Coroutine[Any, Any, ToolResult]:
+    async def record_result_async(self, call: ToolCall, principal: Principal | None, result: ToolResult) -> ToolResult:
         """Record a call that is not made, with the result that says why, from async code."""
         ...
 

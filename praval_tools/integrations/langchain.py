@@ -378,14 +378,13 @@ def _build_call_id(config: RunnableConfig, call: LangChainCall, message: AIMessa
     """
     Return what identifies a call in its conversation, also when it is made again after a pause, or from a checkpoint.
 
-    Providers repeat the ids of calls from one reply to the next; LangChain gives each reply an id of its own. Where a
-    model repeats one in a reply, its later calls are numbered.
+    Providers repeat ids from one reply to the next, which has an id of its own; those in one reply are numbered.
     """
     configurable = config.get("configurable", {})
     reply = configurable.get("checkpoint_ns", "") if message is None or message.id is None else message.id
-    equal_ids = [one for one in (message.tool_calls if message else ()) if one["id"] == call["id"]]
-    number = equal_ids.index(call) if call in equal_ids else 0
-    return f"{configurable.get('thread_id', '')}/{reply}{f'#{number}' if number else ''}/{call['id']}"
+    of_equal_ids = [one for one in (message.tool_calls if message else ()) if one["id"] == call["id"]]
+    number = f"#{of_equal_ids.index(call)}" if call in of_equal_ids and call != of_equal_ids[0] else ""
+    return f"{configurable.get('thread_id', '')}/{reply}{number}/{call['id']}"
 
 
 # ── approvals ────────────────────────────────────────────────────────────────────────────────────────────

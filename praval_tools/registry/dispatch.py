@@ -106,11 +106,9 @@ class CallDispatcher:
         call = _make_call(principal, cast("str", request), name, arguments)
         return self._executor.aexecute(call, self._find_fast_cache(principal))
 
-    def record_result_async(
-        self, call: ToolCall, principal: Principal | None, result: ToolResult
-    ) -> Coroutine[Any, Any, ToolResult]:
+    async def record_result_async(self, call: ToolCall, principal: Principal | None, result: ToolResult) -> ToolResult:
         """Record a call of *principal* that is not made, with the *result* that says why, from async code."""
-        return self._executor.run_pipeline_async(to_plain_call(call), principal, result)
+        return await self._executor.run_pipeline_async(to_plain_call(call), principal, result)
 
     def execute_batch(self, calls: Iterable[ToolCall], max_parallel: int | None, deps: object) -> list[ToolResult]:
         """Run calls side by side, each by the agent that it names."""
