@@ -171,6 +171,8 @@ def _iter_leaf_spellings(value: object) -> Iterator[object]:
         if kind is bytes:
             return
         yield str(value)
+        if isinstance(value, UUID):
+            yield value.hex
         if isinstance(value, date | time):  # with `+00:00` where JSON has `Z`; and the numbers of its `repr`
             yield from (value.isoformat(), _NUMBERS.findall(repr(value))[0])
 

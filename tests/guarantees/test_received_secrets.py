@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections import deque
 from collections.abc import Callable
@@ -451,3 +452,27 @@ def test_words_of_python_are_no_secrets() -> None:
         arguments = {"moment": "1999-07-08T03:04:05Z", "account": UPPER_ID, "path": "/srv//bank"}
         registry.execute(ToolCall("c", "take", arguments, "ann"))
         assert text in read_journal(registry)
+
+
+@pytest.mark.parametrize(
+    ("hint", "given", "write"),
+    [
+        (str, "Kx9f 'Qz&7W=m<Lp", html.escape),
+        (str, "Kx9f 'Qz&7W=m<Lp", lambda text: html.escape(text, quote=False)),
+        (UUID, "abcdefab-cdef-4bcd-abcd-abcdefabcdef", lambda value: value.hex),
+    ],
+    ids=["HTML", "HTML of an element", "digits of a UUID"],
+)
+def test_what_others_write_quotes_none(hint: Any, given: str, write: Callable[[Any], str]) -> None:
+    """Broken promise: a service that sends a secret back in HTML, or a UUID without its hyphens, had it recorded."""
+    with ToolRegistry(journal="memory") as registry:
+
+        def show(value: Any) -> str:
+            """Show it."""
+            return f"<p>{write(value)}</p>"
+
+        show.__annotations__["value"] = Annotated[hint, Secret]
+        registry.tool("show", shared=True)(show)
+        result = registry.execute(ToolCall("1", "show", {"value": given}, "ann"))
+
+        assert result.result.removeprefix("<p>").removesuffix("</p>") not in read_journal(registry)

@@ -9,6 +9,7 @@ from binascii import a2b_base64
 from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
+from html import escape
 from typing import Final
 from urllib.parse import quote, quote_plus
 
@@ -161,10 +162,11 @@ def build_written_forms(secret: str) -> set[str]:
 
 
 def _iter_escaped_forms(secret: str, data: bytes) -> Iterator[str]:
-    """Yield what JSON, Python and URLs make of a secret that has more than letters and digits."""
+    """Yield what JSON, HTML, Python and URLs make of a secret that has more than letters and digits."""
     escaped = json.dumps(secret)[1:-1]
     plain = json.dumps(secret, ensure_ascii=False)[1:-1]
     yield from (escaped, plain, json.dumps(escaped)[1:-1], json.dumps(plain, ensure_ascii=False)[1:-1])
+    yield from (escape(secret), escape(secret, quote=False))
     for text in (secret, escaped, plain):
         yield from (repr(text)[1:-1], ascii(text)[1:-1], repr(f"{text}'\"")[1:-1].removesuffix("\\'\""))
     for quoted in (quote(data, safe=""), quote(data), quote_plus(data, safe=""), quote_plus(data, safe="/")):
