@@ -10,13 +10,16 @@ from __future__ import annotations
 import inspect
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from decimal import Decimal
 from enum import Enum
 from functools import cached_property, partial
-from typing import Final
+from itertools import repeat, zip_longest
+from typing import Final, TypeAlias
 
 import attrs
 
 from praval_tools.schema.class_fields import (
+    get_all_fields,
     get_class_origin,
     get_fields,
     has_class_fields,
@@ -32,6 +35,7 @@ from praval_tools.schema.type_hints import NOTHING, Hint, get_origin, is_class, 
 from praval_tools.schema.type_lookup import can_hold_any_object, find_type_handler, has_only_builtin_types
 
 _CONTAINERS: Final = frozenset({list, tuple, dict, set, frozenset})
+_JSON_SCALARS: Final = frozenset({str, int, bool, type(None)})
 _GENERATED_FILES: Final = ("<string>", "<attrs generated ")
 """How the names begin that dataclasses and attrs give to the files of their constructors."""
 _INITIALIZERS: Final = ("__post_init__", "__attrs_pre_init__", "__attrs_post_init__")
@@ -116,15 +120,21 @@ def _is_written(model: Hint, name: str) -> bool:
 
 
 def _iter_plain_parts(hint: Hint) -> Iterator[Hint]:
-    """Yield what containers and unions in *hint* are made of."""
-    if is_union(hint) or get_origin(hint) in _CONTAINERS:
+    """Yield what containers in *hint* are made of, and the members of unions that the JSON tells apart."""
+    if get_origin(hint) in _CONTAINERS or (is_union(hint) and _is_told_by_json(hint.__args__)):
         for part in hint.__args__:
             yield from _iter_plain_parts(part)
     else:
         yield hint
 
 
+def _is_told_by_json(members: Collection[Hint]) -> bool:
+    return len({*members} - {type(None)}) < 2 or {*members} <= _JSON_SCALARS
+
+
 def _is_plain_hint(hint: Hint) -> bool:
+    if is_union(hint):  # pydantic reads the first member that fits
+        return False
     if has_only_builtin_types(hint):
         return not can_hold_any_object(hint)
     return is_pydantic_model(hint) or (is_class(hint) and issubclass(hint, Enum))
@@ -174,24 +184,47 @@ def is_read_back_whole(value: object, read: object) -> bool:
     Objects of classes with fields are compared by all of these, other values by `==`; what is JSON in *read*, where
     any type is declared, by the JSON of *value*.
     """
+    return _is_same(value, read, None)
+
+
+_Place: TypeAlias = tuple[Hint, str] | None
+"""The class and the name of the field in which a value stands; None where it stands in no declared field."""
+
+
+def _is_same(value: object, read: object, place: _Place) -> bool:
     kind = type(value)
     if _has_state(type(read)):
         if kind is not type(read) or _holds_unread_members(value):
             return False
-        return _are_read_back_whole(_list_state(value), _list_state(read))
+        places: list[_Place] = [(kind, name) for name in _list_field_names(kind)]
+        states = zip(_list_state(value), _list_state(read), strict=True)
+        return all(_is_same(item, other, inner) for (item, other), inner in zip_longest(states, places))
     if isinstance(read, list | tuple | deque) and isinstance(value, Collection) and not isinstance(value, str | bytes):
-        return _are_read_back_whole(value, read)
+        return len(value) == len(read) and all(map(_is_same, value, read, repeat(place)))
     if isinstance(read, dict) and isinstance(value, Mapping):
-        return value.keys() == read.keys() and all(is_read_back_whole(value[key], item) for key, item in read.items())
+        return value.keys() == read.keys() and all(_is_same(value[key], item, place) for key, item in read.items())
     if kind is not type(read):
-        return bool(value == read) or _has_same_json(value, read)
+        return _is_same_of_other_type(value, read, place)
     if kind.__eq__ is object.__eq__:  # compared by identity
-        return value is read or is_read_back_whole(object.__getstate__(value), object.__getstate__(read))
+        return value is read or _is_same(object.__getstate__(value), object.__getstate__(read), None)
     return bool(value == read) or bool(value != value and read != read)  # both are no number
 
 
-def _are_read_back_whole(values: Collection[object], read: Collection[object]) -> bool:
-    return len(values) == len(read) and all(map(is_read_back_whole, values, read))
+def _is_same_of_other_type(value: object, read: object, place: _Place) -> bool:
+    if isinstance(value, Enum | Decimal) or isinstance(read, Enum):  # equal to a plain value, which is another one
+        return _may_be_json(place) and (bool(value == read) or _has_same_json(value, read))
+    return bool(value == read) or (_may_be_json(place) and _has_same_json(value, read))
+
+
+def _may_be_json(place: _Place) -> bool:
+    """Tell whether what stands there is read back as JSON, as no type is declared for it."""
+    if place is None:
+        return True
+    kind, name = place
+    if is_pydantic_model(kind):
+        return can_hold_any_object(kind.model_fields[name].annotation)
+    hints = (item.hint for item in get_all_fields(kind, keeps_unresolved=True) if item.attribute == name)
+    return any(map(can_hold_any_object, hints))
 
 
 def _holds_unread_members(value: object) -> bool:
@@ -224,8 +257,13 @@ def _list_state(value: object) -> list[object]:
     if is_pydantic_model(kind):
         others = [getattr(value, name, None) or {} for name in ("__pydantic_private__", "__pydantic_extra__")]
         return [*(vars(value).get(name, NOTHING) for name in kind.model_fields), *others]
-    names = kind._fields if is_named_tuple(kind) else [item.name for item in _list_declared_fields(kind)]
-    return [*(getattr(value, name, NOTHING) for name in names), _find_other_state(value)]
+    return [*(getattr(value, name, NOTHING) for name in _list_field_names(kind)), _find_other_state(value)]
+
+
+def _list_field_names(kind: Hint) -> list[str]:
+    if is_pydantic_model(kind):
+        return [*kind.model_fields]
+    return [*kind._fields] if is_named_tuple(kind) else [item.name for item in _list_declared_fields(kind)]
 
 
 def _find_other_state(value: object) -> dict[str, object]:
