@@ -49,7 +49,7 @@ def _make_pattern_handler(
         try:
             return str(matches(write(value), None))
         except Mismatch:
-            raise Unencodable(f"the key {value!r} has no JSON form") from None
+            raise Unencodable(f"the key is {get_class_name(kind)} without a JSON form") from None
 
     return TypeHandler(
         name=name,

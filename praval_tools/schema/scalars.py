@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from enum import Enum, Flag
 from typing import Any, Final, Literal
 
-from praval_tools.names import get_class_name, get_plain_type, get_qualified_name, shorten_repr, to_plain_scalar
+from praval_tools.names import get_class_name, get_qualified_name, shorten_repr, to_plain_scalar
 from praval_tools.schema.json_input import copy_json
 from praval_tools.schema.json_values import (
     INT_LIMIT,
@@ -32,10 +32,8 @@ from praval_tools.schema.type_hints import Hint, get_origin
 
 
 def make_unencodable_error(type_name: str, value: object) -> Unencodable:
-    """Return the error for a *value* that is not what the hint declares."""
-    is_scalar = get_plain_type(value) in SCALAR_TYPES  # others may say what is secret
-    shown = f" ({shorten_repr(value, 40)})" if is_scalar else ""
-    return Unencodable(f"{get_qualified_name(type(value))} came where {type_name} is declared{shown}")
+    """Return the error for a *value* that is not what the hint declares, without the value, which may be secret."""
+    return Unencodable(f"{get_qualified_name(type(value))} came where {type_name} is declared")
 
 
 def make_iterator_error(value: object) -> Unencodable:

@@ -100,7 +100,7 @@ class _TextFormat(msgspec.Struct, frozen=True):
 def _write_datetime(value: datetime) -> str:
     offset = datetime.utcoffset(value)
     if offset is None:
-        raise Unencodable(f"datetime {datetime.isoformat(value)} has no time zone; give it one: datetime.now(UTC)")
+        raise Unencodable("the datetime has no time zone; give it one: datetime.now(UTC)")
     if offset % timedelta(minutes=1):
         value = datetime.astimezone(value, UTC)
     return _abbreviate_utc(datetime.isoformat(value))
@@ -109,7 +109,7 @@ def _write_datetime(value: datetime) -> str:
 def _write_time(value: time) -> str:
     offset, text = time.utcoffset(value), time.isoformat(value)
     if value.tzinfo is not None and (offset is None or offset % timedelta(minutes=1)):
-        raise Unencodable(f"time {text} has no fixed offset in whole minutes")
+        raise Unencodable("the time has no fixed offset in whole minutes")
     return _abbreviate_utc(text)
 
 
@@ -144,7 +144,7 @@ def _write_duration(value: timedelta) -> str:
         text += "T" if mark == "D" else ""
     seconds, fraction = divmod(rest, timedelta(seconds=1))
     if seconds > _MAX_SECONDS:
-        raise Unencodable(f"timedelta of {value.days} days is too long")
+        raise Unencodable("the timedelta is too long")
     if rest:
         text += f"{seconds}" + (f".{fraction.microseconds:06d}".rstrip("0") if fraction else "") + "S"
     return f"{sign}P{text.removesuffix('T')}" if value else "PT0S"

@@ -1,18 +1,23 @@
 """What classes mark as secret in results is hidden, whichever engine ran the tool and whatever its return hint says."""
 
-# Tests of: runs/call_writer, execution/described_results
+# Tests of: runs/call_writer, execution/described_results, schema/scalars
 
 from __future__ import annotations
 
 import threading
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta, timezone
+from typing import Annotated, Any
 
 import engine_tools
 import pytest
 from engine_rig import Home, home  # noqa: F401
 from engine_tools import OPENED, PIN
+from record_texts import read_journal
+from telemetry_rig import RECORD_ALL, Collector, collector  # noqa: F401  # a fixture
+from typing_extensions import TypedDict
 
-from praval_tools import Outcome, ToolCall, ToolRegistry
+from praval_tools import Outcome, Secret, ToolCall, ToolRegistry
 from praval_tools.loop import ToolLoop
 from praval_tools.testing import fake_model
 
@@ -95,3 +100,48 @@ class TestMarkedFields:
             (late,) = registry.journal.events(type="late_result") if registry.journal else ()
 
             assert ("ann", []) == (late.result[0][0]["owner"], find_spellings(registry))
+
+
+@dataclass
+class Phrases:
+    phrases: Annotated[list[str], Secret]
+
+
+class Account(TypedDict):
+    user: str
+    password: int
+
+
+WRONG = "hunter2-new"
+MISFITS: list[tuple[Any, Any]] = [
+    (Annotated[int, Secret], WRONG),
+    (Annotated[list[str], Secret], WRONG),
+    (Annotated[str, Secret], 918273645546),
+    (Annotated[int | list[int], Secret], WRONG),
+    (list[Annotated[int, Secret]], [WRONG]),
+    (dict[str, Annotated[int, Secret]], {"k": WRONG}),
+    (dict[str, dict[str, int]], {"a": {"password": WRONG}}),
+    (Account, {"user": "ann", "password": WRONG}),
+    (Phrases, Phrases(WRONG)),  # type: ignore[arg-type]
+    (Annotated[datetime, Secret], datetime(2031, 5, 6, 7, 8)),
+    (Annotated[time, Secret], time(7, 8, 9, tzinfo=timezone(timedelta(seconds=5)))),
+]
+
+
+class TestMarkedPlaces:
+    @pytest.mark.parametrize("hint, value", MISFITS, ids=lambda item: str(item)[:40])
+    def test_hide_what_does_not_fit_them(self, collector: Collector, hint: Any, value: Any) -> None:
+        """Broken promise: the error for a result that does not fit its marked place quoted it, and was recorded."""
+        with ToolRegistry(journal="memory", telemetry=collector.make_telemetry(**RECORD_ALL)) as registry:
+
+            def give() -> Any:
+                """Give what is not declared."""
+                return value
+
+            give.__annotations__["return"] = hint
+            registry.tool(shared=True)(give)
+            result = registry.execute(ToolCall("1", "give", {}, "ann"))
+            written = read_journal(registry) + collector.read_spans() + str(result.error)
+
+        quotes = [text for text in (WRONG, "918273645546", "2031-05-06", "07:08:09") if text in written]
+        assert (Outcome.TOOL_ERROR, []) == (result.outcome, quotes)

@@ -199,7 +199,29 @@ class TestAnswers:
         result = call(registry, "plain-work", x=1)
 
         assert Outcome.TOOL_ERROR is result.outcome
+        assert "does not fit the outputSchema of its tool, by its $.properties.n.pattern" in (result.error or "")
+
+    @pytest.mark.parametrize(
+        "schema",
+        [
+            {"properties": {"n": {"type": "integer", "writeOnly": True}}},
+            {"properties": {"n": {"format": "password", "maxLength": 3}}},
+            {"properties": {"n": {"anyOf": [{"type": "integer"}, {"enum": ["x"]}], "writeOnly": True}}},
+            {"additionalProperties": {"type": "integer"}, "writeOnly": True},
+            {"additionalProperties": False},
+            {"propertyNames": {"pattern": "^x"}, "writeOnly": True},
+        ],
+    )
+    def test_the_error_for_a_result_does_not_quote_it(
+        self, schema: dict[str, Any], registry: ToolRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Broken promise: what did not fit an `outputSchema` that marks it stood in the recorded error."""
+        monkeypatch.setenv("MCP_DEFINITION", json.dumps({"outputSchema": {"type": "object", **schema}}))
+        register_plain(registry, "wrong structure", tmp_path / "notes", env=["MCP_DEFINITION"])
+        result = call(registry, "plain-work", x=1)
+
         assert "does not fit the outputSchema" in (result.error or "")
+        assert "many" not in (result.error or "") and "['n']" not in (result.error or "")
 
     def test_half_a_character_is_replaced(self, registry: ToolRegistry, tmp_path: Path) -> None:
         """A text with half of a surrogate pair costs that character, not the answer."""

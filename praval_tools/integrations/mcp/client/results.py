@@ -19,6 +19,7 @@ from mcp_types import (
 
 from praval_tools.integrations.foreign_text import clean_text, remove_secret_bytes
 from praval_tools.integrations.mcp.client.errors import McpToolError
+from praval_tools.schema.json_pointer import format_json_path
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.schema.validator import compile_schema, iter_errors, shorten_text
 from praval_tools.tools.content import Content
@@ -65,8 +66,9 @@ def _check_structured(value: object, schema: JsonSchema) -> None:
         error = next(iter(iter_errors(compile_schema(schema), value)), None)
     except ValueError as problem:
         raise McpToolError(f"The result cannot be checked against its outputSchema: {problem}") from None
-    if error is not None:
-        raise McpToolError(f"The result does not fit the outputSchema of its tool: {shorten_text(error.message)}")
+    if error is not None:  # what came may be secret, its keys too: only what the schema says is shown
+        place = shorten_text(format_json_path(error.schema_path))
+        raise McpToolError(f"The result does not fit the outputSchema of its tool, by its {place}.")
 
 
 def _read_block(block: ContentBlock, secrets: Sequence[str]) -> Content:
