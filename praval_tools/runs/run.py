@@ -89,13 +89,13 @@ class Run:
         run = self._require_open_run()
         self._leave_context()
         self._recorder.open_runs.pop(self.run_id, None)
+        has_unawaited_writes, run.has_unawaited_writes = run.has_unawaited_writes, False  # later ones are noted anew
         try:
             # a coroutine that is dropped may end in the writer's own thread, which cannot wait for itself
-            if run.has_unawaited_writes and kind is not GeneratorExit:
+            if has_unawaited_writes and kind is not GeneratorExit:
                 with suppress(JournalError):  # the caller whose record it was has the error
                     self._recorder.store.append([])  # waits for all that was appended before
         finally:
-            run.has_unawaited_writes = False
             run.close()
         if self._strict and kind is None and (unused := run.recording.list_unused()):
             raise UnusedCallsError(self.run_id, [entry.call_id for entry in unused])
