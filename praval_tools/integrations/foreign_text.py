@@ -46,29 +46,36 @@ def quote_name(name: object) -> str:
     return shorten_repr(name).encode("ascii", "backslashreplace").decode()
 
 
-def clean_text(text: str) -> str:
-    """Return *text* without escapes, marks of direction and invisible characters."""
+def clean_text(text: str, secrets: Sequence[str] = ()) -> str:
+    """
+    Return *text* without escapes, marks of direction and invisible characters.
+
+    Args:
+        text: The text, from which secrets are removed as it came.
+        secrets: What must not be in it where such characters stood in between, either.
+    """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(char for char in text if char in _KEPT or unicodedata.category(char) not in _MISLEADING)
+    cleaned = "".join(char for char in text if char in _KEPT or unicodedata.category(char) not in _MISLEADING)
+    return cleaned if cleaned == text else str(remove_secrets(cleaned, secrets))
 
 
-def clean_schema(schema: JsonSchema) -> JsonSchema:
+def clean_schema(schema: JsonSchema, secrets: Sequence[str] = ()) -> JsonSchema:
     """Return a copy of *schema* whose titles and descriptions are clean; what values are compared with stays."""
-    return {key: _clean_member(key, value) for key, value in schema.items()}
+    return {key: _clean_member(key, value, secrets) for key, value in schema.items()}
 
 
-def _clean_member(key: str, value: object) -> object:
+def _clean_member(key: str, value: object, secrets: Sequence[str]) -> object:
     if key in _TEXT_KEYWORDS and isinstance(value, str):
-        return clean_text(value)
+        return clean_text(value, secrets)
     if key in _VALUE_KEYWORDS:
         return value
     if key in _MAP_KEYWORDS and isinstance(value, dict):
-        return {name: clean_schema(part) if isinstance(part, dict) else part for name, part in value.items()}
+        return {name: clean_schema(part, secrets) if isinstance(part, dict) else part for name, part in value.items()}
     if isinstance(value, dict):
-        return clean_schema(value)
+        return clean_schema(value, secrets)
     if isinstance(value, list):
-        return [clean_schema(part) if isinstance(part, dict) else part for part in value]
+        return [clean_schema(part, secrets) if isinstance(part, dict) else part for part in value]
     return value
 
 

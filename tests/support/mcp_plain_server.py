@@ -138,6 +138,15 @@ def work(request: Mapping[str, Any]) -> None:
         answer(request, error={"code": -32000, "message": f"Bad key: {os.environ['TOKEN_OF_MINE']}", "data": [
             {os.environ["TOKEN_OF_MINE"]: 1}]})  # fmt: skip
         return
+    if BEHAVIOUR == "tells its token in pieces":
+        text = "\u200b".join(os.environ["TOKEN_OF_MINE"])
+        log = {"method": "notifications/message", "params": {"level": "warning", "data": [text]}}
+        write(json.dumps({"jsonrpc": "2.0", **log}) + "\n")
+        if request["params"]["arguments"].get("x") == 1:
+            answer(request, result={"isError": True, "content": [{"type": "text", "text": text}]})
+        else:
+            answer(request, error={"code": 1, "message": text})
+        return
     if BEHAVIOUR == "tells its token in messages":
         for message in json.loads(os.environ["MCP_MESSAGES"]):
             write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")

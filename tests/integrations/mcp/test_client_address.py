@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from mcp_client_rig import OPERATOR, call, plain_command, register_plain
 from mcp_http_fault import FaultyServer, serve_faults
+from record_texts import read_journal
 
 from praval_tools import Outcome, ToolRegistry, ToolUsageError
 from praval_tools.integrations.mcp.client import McpServerError
@@ -162,6 +163,23 @@ class TestEnvironment:
 
         assert SECRET not in text
         assert "[secret]" in text
+
+    def test_the_values_do_not_come_back_in_pieces(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Broken promise: a token came out where the invisible characters that a server put into it were removed."""
+        text = "\u200b".join(SECRET)
+        schema = {"type": "object", "title": text, "properties": {"x": {"description": text}}}
+        definition = {"title": text, "description": text, "inputSchema": schema, "outputSchema": schema}
+        monkeypatch.setenv("TOKEN_OF_MINE", SECRET)
+        monkeypatch.setenv("MCP_DEFINITION", json.dumps(definition))
+        with ToolRegistry(journal="memory") as registry:
+            names = ["TOKEN_OF_MINE", "MCP_DEFINITION"]
+            register_plain(registry, "tells its token in pieces", tmp_path / "notes", env=names)
+            errors = [call(registry, "plain-work", x=x).error for x in (1, 2)]
+            tool = registry.get_tool("plain-work")
+            written = f"{tool!r} {tool and tool.parameters} {tool and tool.result_schema} {read_journal(registry)}"
+
+        assert ["[secret]", "[secret]"] == errors
+        assert "[secret]" in written and SECRET not in written
 
     def test_the_values_are_in_no_error(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """

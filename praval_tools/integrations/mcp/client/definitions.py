@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Final
 
@@ -105,15 +105,17 @@ class ToolSelection:
         return self.names.get(remote_name) or _build_name(remote_name, self.namespace)
 
 
-def read_definitions(items: Iterable[object], selection: ToolSelection) -> McpListing:
-    """Return what can be used of the tools that a server lists, *items* as they came."""
+def read_definitions(
+    items: Iterable[object], selection: ToolSelection, secrets: Sequence[str] = ()
+) -> McpListing:
+    """Return what can be used of the tools that a server lists, *items* as they came, without *secrets*."""
     listing, names_by_key, include = McpListing(), dict[str, str](), selection.include
     for item in items:
         remote_name = item.get("name") if isinstance(item, dict) else None
         if not selection.has(remote_name):
             continue
         try:
-            definition = read_definition(item, selection, listing.problems)
+            definition = read_definition(item, selection, listing.problems, secrets)
             for key in get_collision_keys(definition.name):
                 if (other := names_by_key.setdefault(key, definition.remote_name)) != definition.remote_name:
                     rival = quote_name(other)
@@ -129,7 +131,9 @@ def read_definitions(items: Iterable[object], selection: ToolSelection) -> McpLi
     return listing
 
 
-def read_definition(item: object, selection: ToolSelection, problems: list[str]) -> McpToolDefinition:
+def read_definition(
+    item: object, selection: ToolSelection, problems: list[str], secrets: Sequence[str] = ()
+) -> McpToolDefinition:
     """
     Return a tool that a server lists, with what is wrong with it added to *problems*.
 
@@ -146,12 +150,12 @@ def read_definition(item: object, selection: ToolSelection, problems: list[str])
     annotations = item.get("annotations")
     annotations = annotations if isinstance(annotations, dict) else {}
     texts = {"title": item.get("title") or annotations.get("title"), "description": item.get("description")}
-    cleaned = {key: clean_text(text) if isinstance(text, str) else "" for key, text in texts.items()}
+    cleaned = {key: clean_text(text, secrets) if isinstance(text, str) else "" for key, text in texts.items()}
     altered = [key for key, text in texts.items() if isinstance(text, str) and text != cleaned[key]]
     if altered:
         problems.append(f"Tool {name!r}: its {' and '.join(altered)} held control characters, which were taken out.")
-    parameters = _read_parameters(item.get("inputSchema"))
-    result_schema = _read_result_schema(name, item.get("outputSchema"), problems)
+    parameters = _read_parameters(item.get("inputSchema"), secrets)
+    result_schema = _read_result_schema(name, item.get("outputSchema"), problems, secrets)
     hints = {hint: value for hint in _WARNINGS if isinstance(value := annotations.get(hint), bool)}
     whole = {**cleaned, "name": remote_name, "parameters": parameters, "result": result_schema, "hints": hints}
     return McpToolDefinition(
@@ -171,8 +175,8 @@ def _build_name(remote_name: str, namespace: str) -> str:
         raise RefusedDefinitionError(f"its name is too long, with {namespace!r} before it") from None
 
 
-def _read_parameters(schema: object) -> JsonSchema:
-    checked, problems = check_supplied_schema(clean_schema(schema) if isinstance(schema, dict) else schema)
+def _read_parameters(schema: object, secrets: Sequence[str]) -> JsonSchema:
+    checked, problems = check_supplied_schema(clean_schema(schema, secrets) if isinstance(schema, dict) else schema)
     if problems:
         raise RefusedDefinitionError(f"its arguments cannot be checked: {'; '.join(problems)}")
     if CONTEXT_PARAMETER in checked.get("properties", {}):
@@ -180,10 +184,12 @@ def _read_parameters(schema: object) -> JsonSchema:
     return checked
 
 
-def _read_result_schema(name: str, schema: object, problems: list[str]) -> JsonSchema | None:
+def _read_result_schema(
+    name: str, schema: object, problems: list[str], secrets: Sequence[str]
+) -> JsonSchema | None:
     if schema is None:
         return None
-    cleaned = clean_schema(schema) if isinstance(schema, dict) else schema
+    cleaned = clean_schema(schema, secrets) if isinstance(schema, dict) else schema
     checked, reasons = check_supplied_schema(cleaned) if cleaned else ({}, ("it is empty",))
     if not reasons:
         return checked

@@ -36,7 +36,7 @@ def read_result(
     Args:
         result: The answer, whose texts hold no secrets.
         result_schema: What the structured content has to fit.
-        secrets: What must not be in its media.
+        secrets: What must not be in its media, nor in its error.
 
     Raises:
         McpToolError: The server says that the tool failed, or the value is not what the tool promises.
@@ -46,7 +46,7 @@ def read_result(
     blocks = [_read_block(block, secrets) for block in result.content]
     text = "\n".join(block.text or "" for block in blocks if block.type == "text")
     if result.is_error:
-        raise McpToolError(clean_text(text) or "The tool failed, and its server did not say why.")
+        raise McpToolError(clean_text(text, secrets) or "The tool failed, and its server did not say why.")
     structured = result.structured_content
     if result_schema is not None:
         _check_structured(structured, result_schema)

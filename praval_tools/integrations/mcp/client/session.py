@@ -114,7 +114,7 @@ class McpSession:
         tools, problems = await fetch_tools(
             self.client, self.dispatcher, max_tools=settings.max_tools, max_bytes=settings.max_message_bytes
         )
-        listing = await asyncio.to_thread(read_definitions, tools, settings.selection)
+        listing = await asyncio.to_thread(read_definitions, tools, settings.selection, self.dispatcher.secrets)
         listing.problems[:0] = problems
         if (server := self.client.server_info) is not None:
             listing.version = self.clean(server.version)[:100]
@@ -148,7 +148,8 @@ class McpSession:
 
     def clean(self, text: str) -> str:
         """Return a text of the server without secrets and control characters."""
-        return clean_text(str(remove_secrets(text, self.dispatcher.secrets)))
+        secrets = self.dispatcher.secrets
+        return clean_text(str(remove_secrets(text, secrets)), secrets)
 
     def _make_call_error(self, request_id: RequestId, code: int, message: str) -> Exception:
         """Return the error for a call that has no result."""
@@ -195,7 +196,7 @@ async def open_session(
         if report is not None and not any(iter_json_problems(params.data)):
             data = remove_secrets(params.data, secrets)
             text = data if isinstance(data, str) else to_canonical_json(data)
-            report(clean_text(text)[:_MAX_LOG_CHARACTERS], params.level)
+            report(clean_text(text, secrets)[:_MAX_LOG_CHARACTERS], params.level)
 
     async def handle_message(message: IncomingMessage) -> None:
         if isinstance(message, ToolListChangedNotification):
