@@ -41,6 +41,8 @@ _GENERATED_FILES: Final = ("<string>", "<attrs generated ")
 _INITIALIZERS: Final = ("__post_init__", "__attrs_pre_init__", "__attrs_post_init__")
 _WRITERS: Final = ("model_dump", "__get_pydantic_core_schema__")
 """What a pydantic model has of its own where its code decides what it writes."""
+_READERS: Final = ("__init__", "model_post_init", "__get_pydantic_core_schema__")
+"""What it has of its own where its code decides what it holds."""
 
 
 def make_whole_check(hint: Hint) -> Callable[[object], bool] | None:
@@ -96,6 +98,31 @@ def _may_hold_others(kind: Hint) -> bool:
     return takes_others or any(hasattr(kind, name) for name in _INITIALIZERS)
 
 
+def may_be_handed_on_otherwise(hint: Hint) -> bool:
+    """Tell whether a pydantic model in *hint* may make other objects of the fields of those that are given."""
+    return any(is_pydantic_model(part) and not _reads_all(part) for part in _iter_hints(hint))
+
+
+def _reads_all(model: Hint) -> bool:
+    """Tell whether a pydantic model has no code of its own that reads, and no field that is read as another value."""
+    marks = model.__pydantic_decorators__
+    own_names = {name for kind in model.__mro__ if not kind.__module__.startswith("pydantic.") for name in vars(kind)}
+    has_own_code = any((
+        marks.validators, marks.field_validators, marks.root_validators, marks.model_validators,
+        not own_names.isdisjoint(_READERS),
+    ))  # fmt: skip
+    fields = model.model_fields.values()
+    return not has_own_code and not any(map(_has_own_schema, fields)) and all(
+        part is not bytes and _is_plain_hint(part)
+        for item in fields
+        for part in _iter_plain_parts(item.annotation)
+    )
+
+
+def _has_own_schema(field: Hint) -> bool:
+    return any(hasattr(type(item), "__get_pydantic_core_schema__") for item in field.metadata)
+
+
 def _refuse(_: object) -> bool:
     return False
 
@@ -115,7 +142,7 @@ def _writes_all(model: Hint) -> bool:
 def _is_written(model: Hint, name: str) -> bool:
     field = model.model_fields[name]
     is_excluded = field.exclude or getattr(field, "exclude_if", None) is not None
-    has_own_code = any(hasattr(type(item), "__get_pydantic_core_schema__") for item in field.metadata)
+    has_own_code = _has_own_schema(field)
     return not is_excluded and not has_own_code and all(map(_is_plain_hint, _iter_plain_parts(field.annotation)))
 
 
@@ -184,29 +211,36 @@ def is_read_back_whole(value: object, read: object) -> bool:
     Objects of classes with fields are compared by all of these, other values by `==`; what is JSON in *read*, where
     any type is declared, by the JSON of *value*.
     """
-    return _is_same(value, read, None)
+    return _is_same(value, read, None, True)
+
+
+def is_handed_on_whole(value: object, read: object) -> bool:
+    """Tell whether *read*, what a tool gets for *value*, is the same in all that the constructors of classes take."""
+    return _is_same(value, read, None, False)
 
 
 _Place: TypeAlias = tuple[Hint, str] | None
 """The class and the name of the field in which a value stands; None where it stands in no declared field."""
 
 
-def _is_same(value: object, read: object, place: _Place) -> bool:
+def _is_same(value: object, read: object, place: _Place, compares_all: bool) -> bool:
     kind = type(value)
     if _has_state(type(read)):
-        if kind is not type(read) or _holds_unread_members(value):
+        if kind is not type(read) or (compares_all and _holds_unread_members(value)):
             return False
-        places: list[_Place] = [(kind, name) for name in _list_field_names(kind)]
-        states = zip(_list_state(value), _list_state(read), strict=True)
-        return all(_is_same(item, other, inner) for (item, other), inner in zip_longest(states, places))
+        places: list[_Place] = [(kind, name) for name in _list_field_names(kind, compares_all)]
+        states = zip(_list_state(value, compares_all), _list_state(read, compares_all), strict=True)
+        return all(_is_same(one, other, inner, compares_all) for (one, other), inner in zip_longest(states, places))
     if isinstance(read, list | tuple | deque) and isinstance(value, Collection) and not isinstance(value, str | bytes):
-        return len(value) == len(read) and all(map(_is_same, value, read, repeat(place)))
+        return len(value) == len(read) and all(map(_is_same, value, read, repeat(place), repeat(compares_all)))
     if isinstance(read, dict) and isinstance(value, Mapping):
-        return value.keys() == read.keys() and all(_is_same(value[key], item, place) for key, item in read.items())
+        return value.keys() == read.keys() and all(
+            _is_same(value[key], item, place, compares_all) for key, item in read.items()
+        )
     if kind is not type(read):
         return _is_same_of_other_type(value, read, place)
     if kind.__eq__ is object.__eq__:  # compared by identity
-        return value is read or _is_same(object.__getstate__(value), object.__getstate__(read), None)
+        return value is read or _is_same(object.__getstate__(value), object.__getstate__(read), None, compares_all)
     return bool(value == read) or bool(value != value and read != read)  # both are no number
 
 
@@ -251,19 +285,24 @@ def _has_state(kind: type) -> bool:
     return is_pydantic_model(kind) or has_class_fields(kind)
 
 
-def _list_state(value: object) -> list[object]:
-    """Return what an object of a class with fields holds, written or not."""
+def _list_state(value: object, lists_all: bool = True) -> list[object]:
+    """Return what an object of a class with fields holds, written or not, or only what its constructor takes."""
     kind: Hint = type(value)
+    names = _list_field_names(kind, lists_all)
     if is_pydantic_model(kind):
-        others = [getattr(value, name, None) or {} for name in ("__pydantic_private__", "__pydantic_extra__")]
-        return [*(vars(value).get(name, NOTHING) for name in kind.model_fields), *others]
-    return [*(getattr(value, name, NOTHING) for name in _list_field_names(kind)), _find_other_state(value)]
+        state = [vars(value).get(name, NOTHING) for name in names]
+        others = ("__pydantic_private__", "__pydantic_extra__") if lists_all else ("__pydantic_extra__",)
+        return [*state, *(getattr(value, name, None) or {} for name in others)]
+    state = [getattr(value, name, NOTHING) for name in names]
+    return [*state, _find_other_state(value)] if lists_all else state
 
 
-def _list_field_names(kind: Hint) -> list[str]:
+def _list_field_names(kind: Hint, lists_all: bool = True) -> list[str]:
     if is_pydantic_model(kind):
         return [*kind.model_fields]
-    return [*kind._fields] if is_named_tuple(kind) else [item.name for item in _list_declared_fields(kind)]
+    if is_named_tuple(kind):
+        return [*kind._fields]
+    return [item.name for item in _list_declared_fields(kind) if lists_all or item.init]
 
 
 def _find_other_state(value: object) -> dict[str, object]:

@@ -32,7 +32,12 @@ from praval_tools.schema.union_members import (
 )
 from praval_tools.schema.validator import Validator
 from praval_tools.schema.value_reader import ValueReader
-from praval_tools.schema.whole_values import is_read_back_whole, make_whole_check
+from praval_tools.schema.whole_values import (
+    is_handed_on_whole,
+    is_read_back_whole,
+    make_whole_check,
+    may_be_handed_on_otherwise,
+)
 from praval_tools.tools.content import has_content
 from praval_tools.tools.frames import activate_tool_frame
 
@@ -232,21 +237,33 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
             encoded = value if encode is None else encode(value)
         except Unencodable:
             return value
-        is_safe = name not in self._member_hooks or self._is_read_as_written(name, value, encoded)
+        is_safe = encode is None or name not in self._compared_names or self._is_read_as_written(name, value, encoded)
         return encoded if is_safe else value
 
     def _is_read_as_written(self, name: str, value: object, encoded: object) -> bool:
-        """Tell whether the tool gets objects of the classes in *value*, where unions do not tell them apart."""
+        """Tell whether the tool gets *value*, and objects of the classes in it where unions do not tell them apart."""
+        mark = self._member_hooks.get(name)
         try:
             with activate_tool_frame("(arguments)"):  # classes of parameters may run code of their own
-                mark = self._member_hooks[name]
-                written, read = (
-                    list_union_members(mark(given), of_objects=True)
-                    for given in (value, self._decode_hooks[name](encoded))
-                )
+                read = self._decode_hooks[name](encoded)
+                if name in self._names_of_models and not is_handed_on_whole(value, read):
+                    return False
+                members = [list_union_members(mark(given), of_objects=True) for given in (value, read) if mark]
         except Exception:  # the seam to these classes: what is wrong with the value is said where it is decoded
             return True
-        return written == read
+        return members[:1] == members[1:]
+
+    @first_use_property
+    def _compared_names(self) -> frozenset[str]:
+        """The parameters whose objects may reach the tool as others."""
+        return self._names_of_models | self._member_hooks.keys()
+
+    @compiled_property
+    def _names_of_models(self) -> frozenset[str]:
+        return frozenset(
+            parameter.name for parameter in self.signature.parameters
+            if parameter.kind == "normal" and may_be_handed_on_otherwise(parameter.hint)
+        )  # fmt: skip
 
     @compiled_property
     def _member_hooks(self) -> dict[str, EncodeHook]:
