@@ -6,11 +6,12 @@ import collections.abc as abc
 import typing
 from collections.abc import Callable
 from itertools import repeat
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from praval_tools.names import format_count
 from praval_tools.schema.dict_keys import find_key_problem, get_key_handler
 from praval_tools.schema.hash_collisions import check_hash_collisions
+from praval_tools.schema.hidden_values import prepend_written_step
 from praval_tools.schema.json_values import make_equality_key, sort_json_items, to_step
 from praval_tools.schema.scalars import make_iterator_error, make_unencodable_error
 from praval_tools.schema.schema_tree import JsonSchema
@@ -25,7 +26,7 @@ from praval_tools.schema.type_handler import (
     Unencodable,
     collect_items,
 )
-from praval_tools.schema.type_hints import Hint, format_hint, get_origin, unwrap_hint
+from praval_tools.schema.type_hints import Hint, format_hint, get_origin, has_secret_mark, unwrap_hint
 from praval_tools.values.builtin_iteration import iterate_items_without_overrides, iterate_without_overrides
 
 SCALAR_ITEMS_SCHEMA: Final[JsonSchema] = {"type": ["string", "number", "boolean", "null"]}
@@ -255,6 +256,7 @@ def make_dict_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHook
         encoders.get_hook(item_hint),
         format_hint(hint),
     )
+    has_secret_keys = get_origin(key_hint) is Annotated and has_secret_mark(key_hint.__metadata__)
 
     def encode(value: object) -> dict[str, Any]:
         if not isinstance(value, abc.Mapping):
@@ -266,7 +268,7 @@ def make_dict_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHook
                     raise Unencodable("another key has the same text in JSON")
                 encoded[text] = item_hook(member)
         except Unencodable as error:
-            raise error.prepend_step(to_step(name)) from None
+            raise prepend_written_step(error, "*" if has_secret_keys else to_step(name)) from None
         return encoded
 
     return encode

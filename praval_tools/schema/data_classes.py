@@ -21,6 +21,7 @@ from praval_tools.schema.class_fields import (
     list_extra_hints,
 )
 from praval_tools.schema.docstrings import extract_description, extract_parameter_descriptions
+from praval_tools.schema.hidden_values import prepend_written_step
 from praval_tools.schema.json_values import (
     MAX_DEPTH,
     SCALAR_TYPES,
@@ -163,7 +164,7 @@ def _make_class_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHo
                 try:
                     encoded[item.key] = hook(field_value)
                 except Unencodable as error:
-                    raise error.prepend_step(item.key) from None
+                    raise prepend_written_step(error, item.key) from None
             elif item.required:
                 raise Unencodable(f"{type_name} cannot be read back: it has no {item.attribute}", item.key)
         return encoded

@@ -10,6 +10,7 @@ import msgspec
 
 from praval_tools.forks import first_use_property
 from praval_tools.names import get_qualified_name
+from praval_tools.schema.hidden_values import prepend_written_step
 from praval_tools.schema.hook_dispatch import HookDispatcher
 from praval_tools.schema.json_values import sort_json_items, to_compact_json, to_key_text, to_step
 from praval_tools.schema.scalars import SCALAR_ENCODE_HOOKS, make_iterator_error
@@ -85,7 +86,7 @@ class Encoder:
                     raise Unencodable("another key has the same text in JSON")
                 encoded[name] = self._encode_any(item)
             except Unencodable as error:
-                raise error.prepend_step(to_step(key)) from None
+                raise prepend_written_step(error, to_step(key)) from None
         return encoded
 
     def _encode_items(self, value: abc.Iterable[object]) -> list[Any]:

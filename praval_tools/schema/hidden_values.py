@@ -1,4 +1,4 @@
-"""Leaves out of JSON Schemas the defaults and examples of secrets: of what is marked as one, or named like one."""
+"""Leaves out the defaults and examples of secrets in JSON Schemas, and keys inside of secrets in paths of errors."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from praval_tools.schema.schema_tree import (
 )
 from praval_tools.schema.secret_marks import has_secret_schema, marks_secret
 from praval_tools.schema.secret_names import DEFAULT_SECRET_NAMES, SecretNames, is_amount, tells_secret
+from praval_tools.schema.type_handler import Mismatch, Unencodable
 
 _VALUE_KEYWORDS: Final = ("default", "examples", "example")
 _DEFINITIONS: Final = ("$defs", "definitions")
@@ -201,3 +202,10 @@ def _is_hidden(keyword: str, value: object, secrecy: _Secrecy, name: str, *, is_
     if (is_around and any(values)) or any(map(_secret_names.holds_secret, values)):
         return True
     return secrecy is _Secrecy.NAMED and any(tells_secret(name, item) for item in values)
+
+
+def prepend_written_step(error: Unencodable, step: str) -> Mismatch:
+    """Return *error* with a path that starts at *step*; keys inside of what that names as a secret are not in it."""
+    if _secret_names(step):
+        error.steps.clear()
+    return error.prepend_step(step)

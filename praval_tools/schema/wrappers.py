@@ -71,8 +71,23 @@ def make_annotated_handler(get_json_types: Callable[[Hint], frozenset[str]]) -> 
         find_problem=find_problem,
         build_schema=build_schema,
         make_decode_hook=make_decode_hook,
-        make_encode_hook=lambda hint, encoders: encoders.get_hook(hint.__origin__),
+        make_encode_hook=_make_annotated_encode_hook,
     )
+
+
+def _make_annotated_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHook:
+    encode = encoders.get_hook(hint.__origin__)
+    if not has_secret_mark(hint.__metadata__):
+        return encode
+
+    def encode_secret(value: object) -> object:
+        try:
+            return encode(value)
+        except Unencodable as error:
+            error.steps.clear()  # keys inside of it are secret, too
+            raise
+
+    return encode_secret
 
 
 def _find_annotated_problem(

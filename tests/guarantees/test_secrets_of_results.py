@@ -122,6 +122,10 @@ MISFITS: list[tuple[Any, Any]] = [
     (dict[str, Annotated[int, Secret]], {"k": WRONG}),
     (dict[str, dict[str, int]], {"a": {"password": WRONG}}),
     (Account, {"user": "ann", "password": WRONG}),
+    (dict[Annotated[str, Secret], int], {WRONG: "x"}),
+    (Annotated[dict[str, int], Secret], {WRONG: "x"}),
+    (dict[str, dict[str, int]], {"password": {WRONG: "x"}}),
+    (Any, {"password": {WRONG: object()}}),
     (Phrases, Phrases(WRONG)),  # type: ignore[arg-type]
     (Annotated[datetime, Secret], datetime(2031, 5, 6, 7, 8)),
     (Annotated[time, Secret], time(7, 8, 9, tzinfo=timezone(timedelta(seconds=5)))),
