@@ -148,14 +148,14 @@ def _is_written(model: Hint, name: str) -> bool:
 
 def _iter_plain_parts(hint: Hint) -> Iterator[Hint]:
     """Yield what containers in *hint* are made of, and the members of unions that the JSON tells apart."""
-    if get_origin(hint) in _CONTAINERS or (is_union(hint) and _is_told_by_json(hint.__args__)):
+    if get_origin(hint) in _CONTAINERS or (is_union(hint) and _is_distinct_in_json(hint.__args__)):
         for part in hint.__args__:
             yield from _iter_plain_parts(part)
     else:
         yield hint
 
 
-def _is_told_by_json(members: Collection[Hint]) -> bool:
+def _is_distinct_in_json(members: Collection[Hint]) -> bool:
     return len({*members} - {type(None)}) < 2 or {*members} <= _JSON_SCALARS
 
 
