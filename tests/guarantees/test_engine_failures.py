@@ -138,7 +138,7 @@ class TestTimeouts:
         slow()
         home.declare("alone", engine_tools.note_slowly)
         still_runs = name == "slow" and not home.is_remote
-        arguments: dict[str, Any] = {"path": str(file), "seconds": 4 if home.is_remote else 1.5}
+        arguments: dict[str, Any] = {"path": str(file), "seconds": 6 if home.is_remote else 1.5}
         result = home.execute(name, **arguments)
         assert (Outcome.TIMEOUT, 1) == (result.outcome, result.attempts)
         assert still_runs is ("may still be running" in str(result.error))
