@@ -219,6 +219,7 @@ def test_a_start_that_was_written_as_its_coroutine_was_dropped(mode: Any, made_a
 
     with registry.run("r", mode) as run:
         asyncio.run(drop_call())
+        asyncio.run(drop_call())
         assert [] == run.in_doubt
         assert made_again == "later" or "paid" == asyncio.run(registry.aexecute(call)).result
     with registry.run("r", mode):

@@ -76,12 +76,14 @@ class SqlStore:
     def append(self, items: Sequence[Item]) -> list[Answer]:
         """Write *items*, in order; return when they are durable."""
         request = ThreadWriteRequest(items)
+        self._loop_batcher.flush()
         self._writer.submit(request)
         return request.wait()
 
     def submit(self, items: Sequence[Item]) -> Future[list[Answer]]:
         """Write *items* without waiting; the future's callbacks run in the writer, and must be short."""
         request = FutureWriteRequest(items)
+        self._loop_batcher.flush()
         self._writer.submit(request)
         return request.future
 

@@ -132,12 +132,13 @@ class LoopBatcher:
         """Add *items* of a task of the running loop."""
         loop, iteration = asyncio.get_running_loop(), self._iteration
         if iteration.loop is not loop:
-            self._flush()  # what a loop left that ended within its iteration
+            self.flush()  # what a loop left that ended within its iteration
             iteration.loop, iteration.request = loop, LoopWriteRequest(loop)
-            loop.call_soon(self._flush)
+            loop.call_soon(self.flush)
         return iteration.request.add(items)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Submit what was added in this thread, which comes before what is written from now on."""
         iteration = self._iteration
         if iteration.loop is None:
             return
