@@ -32,7 +32,7 @@ from praval_tools.tools.call import ToolCall
 from praval_tools.tools.compiled import Arguments
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.implementation import MISS, BoundArguments, ToolImplementation
-from praval_tools.tools.mark_schemas import build_mark_schemas, build_result_schemas
+from praval_tools.tools.mark_schemas import build_mark_schemas, build_result_schema
 from praval_tools.tools.tool import AnyTool
 
 _MAX_PLANS: Final = 16_384
@@ -138,10 +138,10 @@ class CallPlans:
             return self._redactor.build_plan(marks=build_mark_schemas(implementation))
         plan = self._redaction_plans.get(implementation)
         if plan is None:
-            schemas = implementation.compiled.parameters_schema, *build_result_schemas(implementation)
             plan = self._redactor.build_plan(
-                *schemas, marks=build_mark_schemas(implementation),
-                fits_marks=implementation.supplied_schema is None, defaults=read_default_spellings(implementation),
+                implementation.compiled.parameters_schema, build_result_schema(implementation),
+                marks=build_mark_schemas(implementation), fits_marks=implementation.supplied_schema is None,
+                defaults=read_default_spellings(implementation),
             )  # fmt: skip
             if implementation.list_marked_names():  # which may be in what a class holds, and its schema does not say
                 plan.has_secret_parameters = True

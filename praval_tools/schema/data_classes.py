@@ -251,7 +251,9 @@ def _find_schema_problem(kind: Hint) -> str | None:
 def _build_model_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
     def build() -> JsonSchema:
         schema = close_object_schemas(
-            describe_result(hint, hides_values=builder.hides_values)
+            describe_result(
+                hint, hides_values=builder.hides_values, adds_taken_members=builder.describes_all_members
+            )
             if builder.describes_results
             else describe_model(
                 hint, hides_values=builder.hides_values, adds_marked_members=builder.describes_all_members

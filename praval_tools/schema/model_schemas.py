@@ -95,15 +95,38 @@ def _name_items(array: JsonSchema, fields: Iterable[Mapping[str, object]]) -> Js
     return {**array, "prefixItems": [{**item, "title": field["name"]} for item, field in items]}
 
 
-def describe_result(hint: Hint, *, hides_values: bool = True) -> JsonSchema:
-    """Return the schema of what a model writes; what it may leave out of what it takes, a result may leave out, too."""
-    written, taken = describe_model(hint, "serialization", hides_values=hides_values), describe_model(hint)
+def describe_result(hint: Hint, *, hides_values: bool = True, adds_taken_members: bool = False) -> JsonSchema:
+    """
+    Return the schema of what a model writes; what it may leave out of what it takes, a result may leave out, too.
+
+    Args:
+        hint: The model.
+        hides_values: Without defaults in which a class marks anything as secret.
+        adds_taken_members: Also describe the members of what it takes in place of an instance, by their names there.
+    """
+    taken = describe_model(hint, adds_marked_members=adds_taken_members)
+    written = describe_model(hint, "serialization", hides_values=hides_values)
     for schema, other in [(written, taken), *(
         (part, taken.get("$defs", {}).get(name, {})) for name, part in written.get("$defs", {}).items()
     )]:  # fmt: skip
         if "required" in schema:
             schema["required"] = [name for name in schema["required"] if name in other.get("required", ())]
+        if adds_taken_members:
+            _add_members(schema, other)
+    if adds_taken_members and "$defs" in taken:
+        written["$defs"] = {**taken["$defs"], **written.get("$defs", {})}
     return written
+
+
+def _add_members(schema: JsonSchema, other: JsonSchema) -> None:
+    """Add the members of objects that *other* describes to those of *schema*; what both describe may be either."""
+    members: JsonSchema = schema.get("properties", {})
+    added: JsonSchema = other.get("properties", {})
+    if added:
+        schema["properties"] = members | {
+            name: member if members.get(name, member) == member else {"anyOf": [members[name], member]}
+            for name, member in added.items()
+        }
 
 
 def read_class_examples(kind: Hint) -> JsonSchema:

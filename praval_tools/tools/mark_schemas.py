@@ -44,21 +44,20 @@ def build_mark_schemas(implementation: ToolImplementation) -> list[JsonSchema]:
     return schemas
 
 
-def build_result_schemas(implementation: ToolImplementation) -> list[JsonSchema | None]:
+def build_result_schema(implementation: ToolImplementation) -> JsonSchema | None:
     """
-    Return the schemas of the result: as its classes write it, and, where they mark anything as secret, as they take it.
+    Return the schema of the result; where its classes mark anything as secret, also with the keys that they take.
 
-    A function, or who resolves a call in doubt, may give a dict in place of an instance, with the keys of either.
+    A function, or who resolves a call in doubt, may give a dict with these in place of an instance.
     """
-    schemas, returns = [implementation.compiled.result_schema], implementation.signature.returns
-    if schemas[0] is None or implementation.supplied_result_schema is not None:
-        return schemas
-    builder = JsonSchemaBuilder(Encoder(), DecodeHooks(), describes_all_members=True)
+    described, returns = implementation.compiled.result_schema, implementation.signature.returns
+    if described is None or implementation.supplied_result_schema is not None:
+        return described
+    builder = JsonSchemaBuilder(Encoder(), DecodeHooks(), describes_results=True, describes_all_members=True)
     with suppress(Exception), activate_tool_frame(implementation.name):  # the seam to classes that take no JSON
         hint = unwrap_return_hint(returns)
-        if contains_secret_mark(hint):
-            schemas.append(builder.finish(builder.build(hint)))
-    return schemas
+        return builder.finish(builder.build(hint)) if contains_secret_mark(hint) else described
+    return described
 
 
 def _describe_other_members(implementation: ToolImplementation) -> list[JsonSchema]:

@@ -41,6 +41,10 @@ class AliasedOnceEach(BaseModel):
     written: Annotated[str, Secret] = Field("", serialization_alias="toWrite")
 
 
+class AliasedHolder(BaseModel):
+    members: list[AliasedOnceEach] = Field([], validation_alias="toHold")
+
+
 class Nested(BaseModel):
     logins: dict[str, list[Login]]
 
@@ -287,11 +291,15 @@ class TestMarksInModels:
 
 
 @pytest.mark.parametrize("key", ["toTake", "taken", "toWrite", "written"])
-@pytest.mark.parametrize("is_nested", [False, True])
+@pytest.mark.parametrize("holder", ["none", "list", "taken", "written"])
 @pytest.mark.parametrize("way", ["returned", "resolved", "resolved in the journal"])
-def test_of_a_result_that_is_a_dict(key: str, is_nested: bool, way: str) -> None:
+def test_of_a_result_that_is_a_dict(key: str, holder: str, way: str) -> None:
     """Broken promise: a dict with the keys that a class takes, and writes otherwise, was recorded as it was."""
-    given: Any = [{key: HIDDEN}] if is_nested else {key: HIDDEN}
+    member = {key: HIDDEN}
+    hint, given = {
+        "none": (AliasedOnceEach, member), "list": (list[AliasedOnceEach], [member]),
+        "taken": (AliasedHolder, {"toHold": [member]}), "written": (AliasedHolder, {"members": [member]}),
+    }[holder]  # fmt: skip
     with ToolRegistry(journal="memory") as registry:
 
         def give() -> Any:
@@ -300,7 +308,7 @@ def test_of_a_result_that_is_a_dict(key: str, is_nested: bool, way: str) -> None
                 raise ToolInDoubtError("no answer")
             return given
 
-        give.__annotations__["return"] = list[AliasedOnceEach] if is_nested else AliasedOnceEach
+        give.__annotations__["return"] = hint
         registry.tool("give", owned_by="ann")(give)
         with registry.run("r") as run:
             result = registry.execute(ToolCall("1", "give", {}, "ann"))

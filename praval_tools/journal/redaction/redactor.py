@@ -81,8 +81,8 @@ class Redactor:
         return "<Redactor>"
 
     def build_plan(
-        self, parameters: Mapping[str, object] | None = None, *results: Mapping[str, object] | None,
-        marks: Iterable[Mapping[str, object]] = (), fits_marks: bool = False,
+        self, parameters: Mapping[str, object] | None = None, result: Mapping[str, object] | None = None,
+        *, marks: Iterable[Mapping[str, object]] = (), fits_marks: bool = False,
         defaults: Mapping[str, PythonValue] | None = None,
     ) -> RedactionPlan:  # fmt: skip
         """
@@ -90,7 +90,7 @@ class Redactor:
 
         Args:
             parameters: The JSON Schema of its arguments.
-            results: The JSON Schemas of its result: what any of them marks is secret.
+            result: The JSON Schema of its result.
             marks: More schemas of its arguments, which say what is secret in them.
             fits_marks: What fits *parameters* fits these, too; else it is searched for what they do not know.
             defaults: What it gets where arguments are left out, as JSON, in all spellings.
@@ -103,9 +103,7 @@ class Redactor:
         joined = [nodes[0] if len(nodes) == 1 else join_nodes(nodes) for nodes in (validated, unvalidated)]
         if not joined[1].contains_secrets:  # what does not fit hides nothing
             joined[1] = joined[0]
-        result_nodes = [build_secret_tree(schema, self.secret_names) for schema in results or (None,)]
-        result_node = result_nodes[0] if len(result_nodes) == 1 else join_nodes(result_nodes)
-        plan = RedactionPlan(self, joined[0], joined[1], result_node)
+        plan = RedactionPlan(self, joined[0], joined[1], build_secret_tree(result, self.secret_names))
         if defaults:
             plan.default_secrets = plan.redact_arguments(defaults)[1]
         return plan
