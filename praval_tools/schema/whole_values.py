@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from decimal import Decimal
 from enum import Enum
 from functools import cached_property, partial
-from itertools import repeat, zip_longest
+from itertools import chain, repeat
 from typing import Final, TypeAlias
 
 import attrs
@@ -98,7 +98,7 @@ def _may_hold_others(kind: Hint) -> bool:
     return takes_others or any(hasattr(kind, name) for name in _INITIALIZERS)
 
 
-def may_be_handed_on_otherwise(hint: Hint) -> bool:
+def may_change_objects(hint: Hint) -> bool:
     """Tell whether a pydantic model in *hint* may make other objects of the fields of those that are given."""
     return any(is_pydantic_model(part) and not _reads_all(part) for part in _iter_hints(hint))
 
@@ -211,36 +211,35 @@ def is_read_back_whole(value: object, read: object) -> bool:
     Objects of classes with fields are compared by all of these, other values by `==`; what is JSON in *read*, where
     any type is declared, by the JSON of *value*.
     """
-    return _is_same(value, read, None, True)
+    return _is_same(value, read, None, compares_all=True)
 
 
 def is_handed_on_whole(value: object, read: object) -> bool:
     """Tell whether *read*, what a tool gets for *value*, is the same in all that the constructors of classes take."""
-    return _is_same(value, read, None, False)
+    return _is_same(value, read, None, compares_all=False)
 
 
 _Place: TypeAlias = tuple[Hint, str] | None
 """The class and the name of the field in which a value stands; None where it stands in no declared field."""
 
 
-def _is_same(value: object, read: object, place: _Place, compares_all: bool) -> bool:
-    kind = type(value)
+def _is_same(value: object, read: object, place: _Place, *, compares_all: bool) -> bool:
+    """Tell whether *read* is *value*, which stands in *place*; in all that it holds, or in what constructors take."""
+    kind, is_same = type(value), partial(_is_same, compares_all=compares_all)
     if _has_state(type(read)):
         if kind is not type(read) or (compares_all and _holds_unread_members(value)):
             return False
-        places: list[_Place] = [(kind, name) for name in _list_field_names(kind, compares_all)]
-        states = zip(_list_state(value, compares_all), _list_state(read, compares_all), strict=True)
-        return all(_is_same(one, other, inner, compares_all) for (one, other), inner in zip_longest(states, places))
+        values, others = (_list_state(item, lists_all=compares_all) for item in (value, read))
+        places: list[_Place] = [(kind, name) for name in _list_field_names(kind, lists_all=compares_all)]
+        return all(map(is_same, values, others, chain(places, repeat(None))))
     if isinstance(read, list | tuple | deque) and isinstance(value, Collection) and not isinstance(value, str | bytes):
-        return len(value) == len(read) and all(map(_is_same, value, read, repeat(place), repeat(compares_all)))
+        return len(value) == len(read) and all(map(is_same, value, read, repeat(place)))
     if isinstance(read, dict) and isinstance(value, Mapping):
-        return value.keys() == read.keys() and all(
-            _is_same(value[key], item, place, compares_all) for key, item in read.items()
-        )
+        return value.keys() == read.keys() and all(is_same(value[key], item, place) for key, item in read.items())
     if kind is not type(read):
         return _is_same_of_other_type(value, read, place)
     if kind.__eq__ is object.__eq__:  # compared by identity
-        return value is read or _is_same(object.__getstate__(value), object.__getstate__(read), None, compares_all)
+        return value is read or is_same(object.__getstate__(value), object.__getstate__(read), None)
     return bool(value == read) or bool(value != value and read != read)  # both are no number
 
 
@@ -285,10 +284,10 @@ def _has_state(kind: type) -> bool:
     return is_pydantic_model(kind) or has_class_fields(kind)
 
 
-def _list_state(value: object, lists_all: bool = True) -> list[object]:
+def _list_state(value: object, *, lists_all: bool = True) -> list[object]:
     """Return what an object of a class with fields holds, written or not, or only what its constructor takes."""
     kind: Hint = type(value)
-    names = _list_field_names(kind, lists_all)
+    names = _list_field_names(kind, lists_all=lists_all)
     if is_pydantic_model(kind):
         state = [vars(value).get(name, NOTHING) for name in names]
         others = ("__pydantic_private__", "__pydantic_extra__") if lists_all else ("__pydantic_extra__",)
@@ -297,7 +296,8 @@ def _list_state(value: object, lists_all: bool = True) -> list[object]:
     return [*state, _find_other_state(value)] if lists_all else state
 
 
-def _list_field_names(kind: Hint, lists_all: bool = True) -> list[str]:
+def _list_field_names(kind: Hint, *, lists_all: bool) -> list[str]:
+    """Return the attributes of the fields of a class, those that its constructor does not take too, if asked for."""
     if is_pydantic_model(kind):
         return [*kind.model_fields]
     if is_named_tuple(kind):

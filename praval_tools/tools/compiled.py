@@ -36,7 +36,7 @@ from praval_tools.schema.whole_values import (
     is_handed_on_whole,
     is_read_back_whole,
     make_whole_check,
-    may_be_handed_on_otherwise,
+    may_change_objects,
 )
 from praval_tools.tools.content import has_content
 from praval_tools.tools.frames import activate_tool_frame
@@ -248,10 +248,12 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
                 read = self._decode_hooks[name](encoded)
                 if name in self._names_of_models and not is_handed_on_whole(value, read):
                     return False
-                members = [list_union_members(mark(given), of_objects=True) for given in (value, read) if mark]
+                if mark is None:
+                    return True
+                written_members = list_union_members(mark(value), of_objects=True)
+                return written_members == list_union_members(mark(read), of_objects=True)
         except Exception:  # the seam to these classes: what is wrong with the value is said where it is decoded
             return True
-        return members[:1] == members[1:]
 
     @first_use_property
     def _compared_names(self) -> frozenset[str]:
@@ -260,9 +262,10 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @compiled_property
     def _names_of_models(self) -> frozenset[str]:
+        """The parameters with models that may make other objects of the fields of those that are given."""
         return frozenset(
             parameter.name for parameter in self.signature.parameters
-            if parameter.kind == "normal" and may_be_handed_on_otherwise(parameter.hint)
+            if parameter.kind == "normal" and may_change_objects(parameter.hint)
         )  # fmt: skip
 
     @compiled_property

@@ -53,11 +53,12 @@ class CallContent:
     def read_call(self, progress: CallProgress) -> None:
         """Read the arguments as they were given, unless the tool was entered with what they became."""
         if self._run is None:
-            arguments = progress.call.arguments
-            self._given = arguments if progress.approval is None else progress.approval[1]
+            arguments = self._given = progress.call.arguments
             self._secrets = find_marked_secrets(self._plan, progress, self._secrets)
             if progress.approval is not None:
-                self._secrets = find_edited_secrets(self._plan, progress.approval[1], self._secrets)
+                _, edited = progress.approval
+                self._given = edited
+                self._secrets = find_edited_secrets(self._plan, edited, self._secrets)
             self._secrets = find_judged_secrets(self._plan, progress, self._secrets)
             self._secrets = find_given_secrets(self._plan, parse_call_arguments(arguments), self._secrets)
             clean, self._secrets = self._plan.redact_arguments(arguments, self._secrets, is_validated=False)

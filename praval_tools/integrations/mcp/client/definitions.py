@@ -105,10 +105,8 @@ class ToolSelection:
         return self.names.get(remote_name) or _build_name(remote_name, self.namespace)
 
 
-def read_definitions(
-    items: Iterable[object], selection: ToolSelection, secrets: Sequence[str] = ()
-) -> McpListing:
-    """Return what can be used of the tools that a server lists, *items* as they came, without *secrets*."""
+def read_definitions(items: Iterable[object], selection: ToolSelection, secrets: Sequence[str] = ()) -> McpListing:
+    """Return what can be used of the tools that a server lists, *items* as they came; their texts hold no *secrets*."""
     listing, names_by_key, include = McpListing(), dict[str, str](), selection.include
     for item in items:
         remote_name = item.get("name") if isinstance(item, dict) else None
@@ -184,9 +182,7 @@ def _read_parameters(schema: object, secrets: Sequence[str]) -> JsonSchema:
     return checked
 
 
-def _read_result_schema(
-    name: str, schema: object, problems: list[str], secrets: Sequence[str]
-) -> JsonSchema | None:
+def _read_result_schema(name: str, schema: object, problems: list[str], secrets: Sequence[str]) -> JsonSchema | None:
     if schema is None:
         return None
     cleaned = clean_schema(schema, secrets) if isinstance(schema, dict) else schema
