@@ -55,6 +55,8 @@ def _iter_bound_problems(bound: object, places: Sequence[BoundedValue], label: s
         yield from _iter_value_problems(value, places, label)
     if all(place.is_decimal_of_model for place in places) and (keywords := list_text_keywords(bound)):
         yield describe_decimal_texts(label, keywords)
+    if all(place.is_text_of_bytes for place in places) and (keywords := list_text_keywords({**bound, "type": None})):
+        yield f"{label}: {', '.join(keywords)} applies to text; bytes of a pydantic model are compared as base64"
     for part in _list_branches(bound):
         yield from _iter_bound_problems(part, places, label)
     properties = _get_properties(bound)

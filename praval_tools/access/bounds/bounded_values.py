@@ -80,6 +80,14 @@ class BoundedValue:
         texts = self._text_branches
         return bool(texts) and all(item.model is not None and item.bare_hint is Decimal for item in texts)
 
+    @property
+    def is_text_of_bytes(self) -> bool:
+        """Whether pydantic makes bytes of each text, which bounds see as base64."""
+        texts = self._text_branches
+        return bool(texts) and all(
+            item.model is not None and item.bare_hint is bytes and self.write("text") != "text" for item in texts
+        )
+
     def write(self, value: object) -> object:
         """
         Return *value*, JSON, as bounds see it; None where nobody can tell.

@@ -227,6 +227,20 @@ class TestTextsInModels:
         with pytest.raises(GrantError, match="so no text can be named here"):
             grant(bytes, {"not": {"const": "YQ=="}}, "model")
 
+    @pytest.mark.parametrize(
+        ("hint", "bound"),
+        [
+            (bytes, {"pattern": "^hi"}), (bytes | None, {"not": {"pattern": "^hi"}}), (bytes, {"maxLength": 3}),
+            (list[bytes], {"items": {"not": {"minLength": 2}}}),
+        ],
+        ids=str,
+    )  # fmt: skip
+    def test_whose_text_no_spelling_has_are_refused(self, hint: Any, bound: dict[str, Any]) -> None:
+        """Broken promise: a pattern and a length were met by, or kept from, the base64 of the bytes that were given."""
+        with pytest.raises(GrantError, match="applies to text; bytes of a pydantic model are compared as base64"):
+            grant(hint, bound, "model")
+        grant(hint, {"type": ["string", "array", "null"]}, "model")
+
 
 class TestDecimalsOfModels:
     """Broken promise: a bound says a `Decimal` as a number, or is refused. In models it bounded nothing."""
