@@ -127,7 +127,7 @@ def iter_json_problems(
                 yield path, reason, item
             continue
         if kind is not list and kind is not dict and (exact or not has_type(item, (list, tuple, dict))):
-            yield path, f"is not a JSON value but {get_class_name(kind)}", item
+            yield path, f"is not a JSON value but {get_class_name(kind)}; pass JSON instead", item
             continue
         count += 1
         if len(path) > max_depth:

@@ -463,7 +463,7 @@ def test_words_of_python_are_no_secrets() -> None:
     ],
     ids=["HTML", "HTML of an element", "digits of a UUID"],
 )
-def test_what_others_write_quotes_none(hint: Any, given: str, write: Callable[[Any], str]) -> None:
+def test_secrets_in_html_and_digits_of_a_uuid_are_found(hint: Any, given: str, write: Callable[[Any], str]) -> None:
     """Broken promise: a service that sends a secret back in HTML, or a UUID without its hyphens, had it recorded."""
     with ToolRegistry(journal="memory") as registry:
 

@@ -178,7 +178,7 @@ class TestArguments:
         """Broken promise: a tool got the base64 of the bytes of an object, a rejection as an approval, euros twice."""
         got, agent = make_taker(hint)
 
-        with pytest.raises(ToolArgumentsError, match="is not a JSON value but"):
+        with pytest.raises(ToolArgumentsError, match="is not a JSON value but .*pass JSON instead"):
             agent.call("take", value=value)
 
         assert [] == got

@@ -235,7 +235,7 @@ class TestTextsInModels:
         ],
         ids=str,
     )  # fmt: skip
-    def test_whose_text_no_spelling_has_are_refused(self, hint: Any, bound: dict[str, Any]) -> None:
+    def test_patterns_and_lengths_of_bytes_are_refused(self, hint: Any, bound: dict[str, Any]) -> None:
         """Broken promise: a pattern and a length were met by, or kept from, the base64 of the bytes that were given."""
         with pytest.raises(GrantError, match="applies to text; bytes of a pydantic model are compared as base64"):
             grant(hint, bound, "model")
