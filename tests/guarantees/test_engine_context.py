@@ -146,7 +146,9 @@ class TestCallsFromInside:
         assert ("ToolAccessError", []) == (refused[0], home.ann.call("catch", name="place"))
 
     @pytest.mark.parametrize(("agent", "chain"), [(None, []), ("bob", ["cleo"])])
-    def test_are_refused_without_an_agent_or_the_whole_chain(self, home: Home, file: Path, agent: Any, chain: list[str]) -> None:
+    def test_without_an_agent_or_the_whole_chain_are_refused(
+        self, home: Home, file: Path, agent: Any, chain: list[str]
+    ) -> None:
         """Broken promise: from a process, such calls were made as those of the agent that runs."""
         arguments = {"path": str(file), "agent": agent, "chain": chain}
         call = ToolCall(f"of {agent} {chain}", "call_as_nobody", arguments, "ann", on_behalf_of=("boss",))
