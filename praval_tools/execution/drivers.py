@@ -340,7 +340,7 @@ async def _run_on_engine_async(runtime: Runtime, run: RunTool, started: float) -
             await wait_for_job(job)
     except TimeoutError:
         return _abandon_job(runtime, run, job)
-    except asyncio.CancelledError:
+    except BaseException:  # a cancellation, or the end of the coroutine
         _give_up_job(run, job)
         raise
     return _build_job_result(run, job, started)

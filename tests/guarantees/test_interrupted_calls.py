@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -222,6 +223,39 @@ class TestStopped:
             assert ["c"] == [recorded.tool_call_id for recorded in run.in_doubt]
         with rig.registry.run("r"):
             assert Outcome.IN_DOUBT is rig.registry.execute(call(name="hang")).outcome
+
+    def test_a_coroutine_that_is_closed_while_its_tool_waits_for_its_turn(self, rig: Rig) -> None:
+        """Broken promise: the call was free to be made again, and its tool ran all the same once its turn came."""
+        entered, go_on = threading.Event(), threading.Event()
+
+        @rig.registry.tool("pay", owned_by="ann", concurrency_safe=False, engine="thread")
+        def pay(number: int) -> int:
+            """Pay."""
+            rig.ran.append(number)
+            entered.set()
+            assert go_on.wait(60)
+            return number
+
+        async def work() -> None:
+            async with rig.registry.run("r") as run:
+                first = asyncio.ensure_future(rig.registry.aexecute(call(name="pay", call_id="first")))
+                while not entered.is_set():
+                    await asyncio.sleep(0.001)
+                second = asyncio.ensure_future(rig.registry.aexecute(call(name="pay", call_id="second")))
+                while rig.types().count(CALL) < 2:
+                    await asyncio.sleep(0.001)
+                for _ in range(9):  # it has come to its tool
+                    await asyncio.sleep(0)
+                second.get_coro().close()
+                second.cancel()
+                go_on.set()
+                await asyncio.wait([first, second])
+                assert [] == run.in_doubt
+                again = await rig.registry.aexecute(call(name="pay", call_id="second"))
+                assert (1, False) == (again.result, again.replayed)
+
+        asyncio.run(work())
+        assert [1, 1] == rig.ran
 
     def test_a_sync_call_of_an_async_tool_in_a_loop(self, rig: Rig) -> None:
         """A refusal of the driver leaves the call free to run, in this opening and the next."""
