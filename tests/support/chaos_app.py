@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-from praval_tools import Secret, ToolRegistry
+from praval_tools import Secret, ToolRegistry, current_agent
 
 
 def mark(path: str) -> int:
@@ -39,8 +39,8 @@ def take_password(password: Annotated[str, Secret]) -> int:
 
 
 def call_mark(path: str) -> int:
-    """Have another tool of the same owner leave a mark."""
-    return int(registry.agent("ann").call("mark", path=path))
+    """Have another tool leave a mark."""
+    return int(current_agent().call("mark", path=path))
 
 
 def tell_trace() -> list[str]:
@@ -51,6 +51,11 @@ def tell_trace() -> list[str]:
     return [f"{context.trace_id:032x}", f"{context.span_id:016x}"]
 
 
+def get_other_owner(owner: str) -> str:
+    """Return who owns the tool that calls the tools of *owner* from a worker of its own."""
+    return f"{owner}-other"
+
+
 def make_registry(journal: str, broker: str, owner: str) -> ToolRegistry:
     """Return a registry in which *owner* owns the tools."""
     registry = ToolRegistry(
@@ -58,6 +63,8 @@ def make_registry(journal: str, broker: str, owner: str) -> ToolRegistry:
     )
     for function in (mark, mark_slowly, take_password, call_mark, mark_and_die, tell_trace):
         registry.tool(function.__name__, owned_by=owner)(function)
+    registry.tool("call_mark_of_another", owned_by=get_other_owner(owner))(call_mark)
+    registry.tool("call_mark_from_here", shared=True, engine="thread")(call_mark)
     for function in (mark_slowly, mark_and_die):
         registry.tool(f"again_{function.__name__}", owned_by=owner, idempotent=True)(function)
     return registry

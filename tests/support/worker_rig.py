@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from attrs import define
+from attrs import Factory, define
 
 SUPPORT = Path(__file__).parent
 _START_SECONDS = 60
@@ -91,17 +91,19 @@ class WorkerHome:
     app: str
     journal: str
     folder: Path
-    workers: list[Worker]
+    workers: list[Worker] = Factory(list)
+    owners: set[str] = Factory(set)
 
-    def start(self, concurrency: int = 2) -> Worker:
-        """Start one more worker, and wait until it takes messages."""
+    def start(self, concurrency: int = 2, owner: str | None = None) -> Worker:
+        """Start one more worker, of another *owner*'s tools where one is named, and wait until it takes messages."""
+        self.owners.add(owner or self.owner)
         log = self.folder / f"worker-{len(self.workers)}.log"
         environment = {
             **os.environ, "WORKER_JOURNAL": self.journal, "WORKER_BROKER": self.broker, "WORKER_OWNER": self.owner,
             "PYTHONPATH": os.pathsep.join([str(SUPPORT), os.environ.get("PYTHONPATH", "")]),
         }  # fmt: skip
         command = [sys.executable, "-m", "praval_tools", "worker", "--app", f"{self.app}:registry"]
-        command += ["--owner", self.owner, "--concurrency", str(concurrency)]
+        command += ["--owner", owner or self.owner, "--concurrency", str(concurrency)]
         with log.open("wb") as output:
             process = subprocess.Popen(
                 command, env=environment, stdout=output, stderr=output, stdin=subprocess.DEVNULL, process_group=0,
@@ -124,7 +126,8 @@ class WorkerHome:
         for worker in self.workers:
             worker.end()
         with Connection(self.broker) as connection, suppress(*connection.channel_errors):
-            connection.default_channel.queue_delete(self.queue)
+            for owner in self.owners | {self.owner}:
+                connection.default_channel.queue_delete(f"tools.{owner}")
 
 
 @contextmanager
@@ -137,7 +140,7 @@ def make_worker_home(
     url = get_broker(broker)
     if port is not None:
         url = url.replace(f":{PORTS[broker]}/", f":{port}/")
-    home = WorkerHome(url, f"owner-{secrets.token_hex(4)}", app, journal, folder, [])
+    home = WorkerHome(url, f"owner-{secrets.token_hex(4)}", app, journal, folder)
     try:
         yield home
     finally:

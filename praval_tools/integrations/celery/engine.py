@@ -89,14 +89,15 @@ class WorkerEngine:
     """
 
     def __init__(self, runtime: Runtime) -> None:
-        self._url, self._journal = runtime.options.broker, runtime.registry.journal
+        self._url, self._runtime = runtime.options.broker, runtime
         self._connect()
         handle_forks(self, in_child=WorkerEngine._connect)
 
     def _connect(self) -> None:
         if self._url is None:
             raise UnreachableFunctionError("Engine 'celery' needs a broker: ToolRegistry(broker='redis://localhost').")
-        self.table, self.sealer = connect_workers(self._journal)
+        with self._runtime.as_operator():  # it is the host that connects, whoever makes the first call
+            self.table, self.sealer = connect_workers(self._runtime.registry.journal)
         self.broker, self.reader = Broker(self._url), StatusReader(self.table)
         self.threads = ThreadEngine(_THREADS, _MAX_THREADS)
 

@@ -154,6 +154,13 @@ class TestRequests:
         place.home.start(concurrency=1)
         assert 1 == place.execute("call_mark", path=str(place.file)).result
 
+    def test_of_calls_of_another_owners_tool(self, place: Place) -> None:
+        """Broken promise: the first call that a worker, or an agent, sent from inside of a function was an error."""
+        place.home.start(concurrency=1)
+        assert 1 == place.execute("call_mark_from_here", path=str(place.file)).result
+        place.home.start(concurrency=1, owner=chaos_app.get_other_owner(place.home.owner))
+        assert 2 == place.execute("call_mark_of_another", path=str(place.file)).result
+
 
 class TestSealer:
     def test_opens_what_was_sealed_for_the_same_call(self) -> None:
