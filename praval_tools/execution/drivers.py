@@ -21,6 +21,7 @@ from praval_tools.execution.engines.selection import resolve_engine, stays_on_lo
 from praval_tools.execution.engines.threads import NoFreeThreadError
 from praval_tools.execution.event_loops import (
     DeadlineExpiredError,
+    Work,
     is_event_loop_running,
     is_self_cancelled,
     make_deadline_runner,
@@ -39,7 +40,7 @@ from praval_tools.names import describe_error, get_class_name, has_type
 from praval_tools.schema.signature import is_async_callable
 from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.decision import ApprovalAnswer, ApprovalRequest, Deny
-from praval_tools.tools.frames import await_in_frame, keep_frame
+from praval_tools.tools.frames import await_in_frame, await_in_own_frames, keep_frame
 
 
 @keep_frame
@@ -77,10 +78,14 @@ def _perform_effect(runtime: Runtime, step: CallEffect) -> object:
     return None
 
 
-async def drive_async(runtime: Runtime, steps: CallPipeline) -> ToolResult:
-    """Run the pipeline from async code."""
+def drive_async(runtime: Runtime, steps: CallPipeline) -> Work[ToolResult]:
+    """Run the pipeline from async code; what it enters as it yields an effect, such as a run, holds for the effect."""
+    return await_in_own_frames(_drive_async(runtime, steps))
+
+
+async def _drive_async(runtime: Runtime, steps: CallPipeline) -> ToolResult:
     try:
-        step = _resume(steps.send, None)
+        step = next(steps)
         while True:
             try:
                 if isinstance(step, AppendToJournal):
@@ -94,18 +99,13 @@ async def drive_async(runtime: Runtime, steps: CallPipeline) -> ToolResult:
                     answer = None
                     await _wait_async(step)
             except BaseException as error:  # the pipeline records the failure, and raises it again
-                step = _resume(steps.throw, error)
+                step = steps.throw(error)
             else:
-                step = _resume(steps.send, answer)
+                step = steps.send(answer)
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
     finally:
         steps.close()
-
-
-@keep_frame
-def _resume(resume: Callable[..., CallEffect], value: object) -> CallEffect:
-    return resume(value)
 
 
 async def _wait_async(step: Sleep | WaitForCall) -> None:

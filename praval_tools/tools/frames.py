@@ -355,17 +355,35 @@ async def await_in_frame(
         work = await_into(place, _await_step(awaitable, frame, kept_settings, frame[SETTINGS]))
         frame[SETTINGS] = {**(frame[SETTINGS] or {}), **kept_settings}
     try:
-        try:
-            current_frame.set(frame)
-            waiting = next(work, DONE)
-            inner = current_frame.get()
-        finally:
-            current_frame.set(outer)
-        if waiting is not DONE:
-            await resume_in_frames(work, waiting, inner)
+        await _begin_in_frame(work, frame)
         return place[0]
     finally:
         end_frame(frame)
+
+
+async def await_in_own_frames(work: Awaitable[T]) -> T:
+    """
+    Await *work*, which enters frames and waits in them; return its value.
+
+    Each step goes on in the frame in which the one before ended, and whoever awaits it runs again after each.
+    """
+    place: list[object] = [None]
+    await _begin_in_frame(await_into(place, work), current_frame.get())
+    return cast("T", place[0])
+
+
+@coroutine
+def _begin_in_frame(work: Work, frame: Frame | None) -> Work:
+    """Drive a coroutine that has not begun, at first in *frame*."""
+    outer = current_frame.get()
+    try:
+        current_frame.set(frame)
+        waiting = next(work, DONE)
+        inner = current_frame.get()
+    finally:
+        current_frame.set(outer)
+    if waiting is not DONE:
+        yield from resume_in_frames(work, waiting, inner)
 
 
 async def _await_any(awaitable: Awaitable[object]) -> object:

@@ -60,6 +60,27 @@ class TestBelonging:
             assert ["outer", "add"] == [recorded.tool_name for recorded in run.calls]
             assert ["a"] == [recorded.parent_id for recorded in run.calls[1:]]
 
+    def test_nested_calls_of_a_named_run_in_async_code(self, rig: Rig) -> None:
+        """Broken promise: those of an awaited call were in no run, and were made again at the next opening."""
+        add_outer_tool(rig)
+
+        @rig.registry.tool("aouter", owned_by="ann")
+        async def aouter(number: int) -> int:
+            """Call another tool."""
+            await asyncio.sleep(0)
+            return int(await rig.registry.agent("ann").acall("add", number=number))
+
+        for opening in range(2):
+            with rig.registry.run("r") as run:
+                for name in ("outer", "aouter"):
+                    call = ToolCall(name, name, {"number": 1}, "ann", run_id="r")
+                    thread = threading.Thread(target=lambda call=call: asyncio.run(rig.registry.aexecute(call)))
+                    thread.start()
+                    thread.join()
+                parents = [recorded.parent_id for recorded in run.calls if recorded.tool_name == "add"]
+                assert ["outer", "aouter"] == parents, opening
+        assert [10, 1] == rig.ran
+
     def test_runs_of_two_registries(self, rig: Rig, tmp_path: Path) -> None:
         """A run inside of another registry's run takes nothing from that one."""
         other = Rig(tmp_path / "other.db")
