@@ -9,11 +9,12 @@ from typing import Any, TypeAlias
 from attrs import frozen
 
 from praval_tools.errors import RegistryClosedError
+from praval_tools.execution.effects import AppendToJournal
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.storage.protocol import Store
 from praval_tools.loop.batch_progress import astream_batch, has_context_parameter, stream_batch
 from praval_tools.loop.model_calls import ReplyReader, aask_model, ask_model
-from praval_tools.loop.state_machine import AskModel, EmitEvent, LoopEffect, Pause, RefuseCall, RunBatch, WriteItem
+from praval_tools.loop.state_machine import AskModel, EmitEvent, LoopEffect, Pause, RefuseCall, RunBatch
 from praval_tools.loop.values import LoopEnded, LoopEvent, LoopResult, Model, ModelReply
 from praval_tools.registry.toolset import Toolset, refuse_call, refuse_call_async
 from praval_tools.tools.call import ToolCall
@@ -75,13 +76,13 @@ def drive(effects: LoopEffects, resources: LoopResources) -> Generator[LoopEvent
         effects.close()
 
 
-def _perform_effect(effect: RunBatch | RefuseCall | WriteItem | Pause, resources: LoopResources) -> object:
+def _perform_effect(effect: RunBatch | RefuseCall | AppendToJournal | Pause, resources: LoopResources) -> object:
     if isinstance(effect, RunBatch):
         return resources.toolset.execute_batch(effect.calls, resources.max_parallel)
     if isinstance(effect, RefuseCall):
         return refuse_call(resources.toolset, effect.call, effect.result)
-    if isinstance(effect, WriteItem):
-        return resources.store.append([effect.item])[0] if resources.store is not None else None
+    if isinstance(effect, AppendToJournal):
+        return effect.store.append([effect.item])[0]
     if resources.runtime.closing_event.wait(effect.seconds):
         raise RegistryClosedError(resources.runtime.registry.name)
     return None
@@ -123,14 +124,16 @@ async def drive_async(effects: LoopEffects, resources: LoopResources) -> AsyncGe
         effects.close()
 
 
-async def _perform_effect_async(effect: RunBatch | RefuseCall | WriteItem | Pause, resources: LoopResources) -> object:
+async def _perform_effect_async(
+    effect: RunBatch | RefuseCall | AppendToJournal | Pause, resources: LoopResources
+) -> object:
     import asyncio
 
     if isinstance(effect, RunBatch):
         return await resources.toolset.aexecute_batch(effect.calls, resources.max_parallel)
     if isinstance(effect, RefuseCall):
         return await refuse_call_async(resources.toolset, effect.call, effect.result)
-    if isinstance(effect, WriteItem):
-        return (await resources.store.aappend([effect.item]))[0] if resources.store is not None else None
+    if isinstance(effect, AppendToJournal):
+        return (await effect.store.aappend([effect.item]))[0]
     await asyncio.sleep(effect.seconds)
     return None

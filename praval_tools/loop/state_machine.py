@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from praval_tools.errors import JournalError, ModelError
+from praval_tools.errors import ModelError
+from praval_tools.execution.effects import AppendToJournal
 from praval_tools.formats import Format
-from praval_tools.journal.storage.protocol import Item
 from praval_tools.loop.replies import JsonObject, add_usage
 from praval_tools.loop.values import (
     CallsEnded,
@@ -48,12 +48,6 @@ class AskModel(msgspec.Struct, frozen=True):
     request: ModelRequest
 
 
-class WriteItem(msgspec.Struct, frozen=True):
-    """Append an item to the store; answered once it is durable."""
-
-    item: Item
-
-
 class RunBatch(msgspec.Struct, frozen=True):
     """Run calls side by side; answered with their results."""
 
@@ -79,7 +73,7 @@ class EmitEvent(msgspec.Struct, frozen=True):
     event: LoopEvent
 
 
-LoopEffect = AskModel | WriteItem | RunBatch | RefuseCall | Pause | EmitEvent
+LoopEffect = AskModel | AppendToJournal | RunBatch | RefuseCall | Pause | EmitEvent
 
 
 class LoopOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -204,11 +198,7 @@ class LoopStateMachine:
         if self._model_log is not None:
             latency_ms = (self._now() - started) * 1000
             reply_json = _reply_to_json(reply, self._options.model_format.name)
-            item = self._model_log.prepare_reply_item(self._step, reply_json, reply.calls, latency_ms)
-            try:
-                self._model_log.check_written((yield WriteItem(item)))
-            except JournalError as error:
-                self._model_log.handle_write_error(error)
+            yield from self._model_log.record_reply(self._step, reply_json, reply.calls, latency_ms)
         self._usage = add_usage(self._usage, reply.usage)
         yield EmitEvent(ModelAnswered(self._step, reply))
         return reply

@@ -6,11 +6,12 @@ import math
 import re
 import warnings
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, Final
 
 from praval_tools.access.records import Principal
 from praval_tools.errors import JournalError, JournalWarning, ReplayMismatchError, ToolUsageError, get_user_stacklevel
+from praval_tools.execution.effects import AppendToJournal
 from praval_tools.formats import Format
 from praval_tools.formats.format import WireObject
 from praval_tools.journal.codec import build_record, from_json
@@ -80,8 +81,9 @@ class ModelLog:
 
         Raises:
             ReplayMismatchError: The run was opened for the loop, and holds another conversation.
-            ToolUsageError: There is no recorded loop to resume.
+            ToolUsageError: There is no recorded loop to resume, or the run was left.
         """
+        self._run.check_open()
         find_outer_call = self._run.recording.find_outer_call
         recorded = [loop for loop in self._read_events("loop_began") if isinstance(loop, LoopBegan)
                     and (loop.agent, loop.principal) == (self._agent, self._principal)
@@ -162,10 +164,32 @@ class ModelLog:
             return None  # the journal lacks a secret without which a call cannot be made
         return reply
 
-    def prepare_reply_item(
+    def record_reply(
+        self, step: int, reply: dict[str, Any], calls: Sequence[ToolCall], latency_ms: float
+    ) -> Generator[AppendToJournal, Answer, None]:
+        """
+        Record a reply, without its secrets and those of the conversation up to it.
+
+        Raises:
+            ToolUsageError: The run was left, and may be open elsewhere, where nobody knows of this reply.
+            JournalError: The reply was not written, and the registry is not lenient.
+        """
+        try:
+            self._run.active_calls.append(None)
+            self._run.check_open()
+            item = self._build_reply_item(step, reply, calls, latency_ms)
+            answer = yield AppendToJournal(self._store, item)
+            if answer.error is not None:
+                raise answer.error
+        except JournalError as error:
+            self._handle_write_error(error)
+        finally:
+            self._run.active_calls.pop()
+            self._run.release_if_idle()
+
+    def _build_reply_item(
         self, step: int, reply: dict[str, Any], calls: Sequence[ToolCall], latency_ms: float
     ) -> Item:
-        """Return what is written of a reply, without its secrets and those of the conversation up to it."""
         reply = {**reply, "messages": to_journal_json(reply["messages"])}
         clean = self._secrets.redact_reply(reply, calls)
         pairs = zip(clean["calls"], reply["calls"], strict=True)
@@ -229,17 +253,7 @@ class ModelLog:
     def _build_item(self, event: LoopBegan | ModelReplied) -> Item:
         return Item((build_record(event),))
 
-    def check_written(self, answer: Answer) -> None:
-        """
-        Check the store's answer.
-
-        Raises:
-            JournalError: The item was not written.
-        """
-        if answer.error is not None:
-            raise answer.error
-
-    def handle_write_error(self, error: JournalError) -> None:
+    def _handle_write_error(self, error: JournalError) -> None:
         """
         Warn of *error* and go on, if the registry is lenient.
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import threading
 import time
+from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -199,7 +201,8 @@ class TestResume:
         assert ["Answer 0.", "Answer 1.", "Answer 2.", "Answer 3."] == first == again
         assert 4 == len(RAN)
 
-    def test_a_loop_inside_of_a_tool(self, registry: ToolRegistry) -> None:
+    @pytest.mark.parametrize("is_async", [False, True])
+    def test_a_loop_inside_of_a_tool(self, registry: ToolRegistry, is_async: bool) -> None:
         """An agent whose tool is another agent: the inner loop is of the same run, below the call."""
         inner = fake_model(("add", {"x": 2}), "Two.")
 
@@ -209,7 +212,8 @@ class TestResume:
             return ToolLoop(registry.agent("bob"), inner).run(question).text
 
         outer = lambda: fake_model(("ask_bob", {"question": "What?"}), "Bob says two.")
-        first = ToolLoop(registry.agent("ann"), outer()).run("Go.", "r")
+        loop = ToolLoop(registry.agent("ann"), outer())
+        first = asyncio.run(loop.arun("Go.", "r")) if is_async else loop.run("Go.", "r")
         calls = {one.tool_name: one for one in registry.journal.calls("r")}
 
         assert ("Bob says two.", [(2, 0)]) == (first.text, RAN)
@@ -217,6 +221,29 @@ class TestResume:
         assert 1 == len(list(registry.journal.runs()))
         assert "Bob says two." == ToolLoop(registry.agent("ann"), fake_model()).run("Go.", "r").text
         assert 2 == len(inner.requests)
+
+    def test_a_loop_whose_run_was_left(self, registry: ToolRegistry) -> None:
+        """Broken promise: what its model said later was recorded, and the run answered from it at its next opening."""
+        asked, go_on, errors = threading.Event(), threading.Event(), list[str]()
+
+        def answer(request: Any) -> str:
+            asked.set()
+            assert go_on.wait(60)
+            return "Too late."
+
+        def begin() -> None:
+            with pytest.raises(ToolUsageError, match="was closed") as caught:
+                ToolLoop(registry.agent("ann"), fake_model(answer)).run("Go.")
+            errors.append(caught.value.code)
+
+        with registry.run("r"):
+            thread = threading.Thread(target=copy_context().run, args=(begin,))
+            thread.start()
+            assert asked.wait(60)
+        go_on.set()
+        thread.join()
+        assert ["run-closed"] == errors
+        assert "In time." == ToolLoop(registry.agent("ann"), fake_model("In time.")).run("Go.", "r").text
 
     def test_delegated_agents_keep_their_chain(self, registry: ToolRegistry) -> None:
         """A loop of a sub-agent calls on behalf of whom it acts for."""
