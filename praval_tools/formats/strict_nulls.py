@@ -77,11 +77,14 @@ class _NullDropper:
         schema = self._resolve(schema)
         if not isinstance(schema, dict):
             return False
+        if branches := schema.get("anyOf", schema.get("oneOf")):
+            return any(self._is_branch_for(branch, value) for branch in branches)
         kind = schema.get("type")
         if ("array" if isinstance(value, list) else "object") not in (kind if isinstance(kind, list) else [kind]):
             return False
         if isinstance(value, list):
-            return True
+            nested = [item for item in value if isinstance(item, dict | list)]
+            return not schema.get("items") or all(self._is_branch_for(schema["items"], item) for item in nested)
         properties = schema.get("properties", {})
         if not properties.keys() >= value.keys() or any(name not in value for name in schema.get("required", ())):
             return False

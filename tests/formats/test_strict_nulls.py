@@ -57,6 +57,11 @@ def take_classes(box: Box, parts: list[Part], one: Part | int, model: Model) -> 
     return f"{box} {parts} {one} {model}"
 
 
+def take_lists(parts: list[Row] | list[Part], groups: list[list[Row]] | list[list[Part] | list[int]]) -> Any:
+    """Take."""
+    return f"{parts} {groups}"
+
+
 def take_row(row: Row) -> Any:
     """Take."""
     return row
@@ -94,6 +99,14 @@ class TestNulls:
         arguments = {"box": NULLS, "parts": [PART_NULLS], "one": PART_NULLS, "model": MODEL}
 
         expected = take_classes(Box(), [Part()], Part(), Model())
+        assert expected == call_strictly(tool, arguments, bound=bound)
+
+    def test_stand_for_defaults_of_fields_in_a_union_of_lists(self, bound: bool) -> None:
+        """Broken promise: the items of the second list got None in place of their defaults."""
+        tool = Tool.from_function(take_lists, "take")
+        arguments = {"parts": [PART_NULLS], "groups": [[PART_NULLS], [], [1]]}
+
+        expected = take_lists([Part()], [[Part()], [], [1]])
         assert expected == call_strictly(tool, arguments, bound=bound)
 
     def test_stay_where_there_is_no_default(self, bound: bool) -> None:
