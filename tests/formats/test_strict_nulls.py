@@ -36,6 +36,11 @@ class Model(BaseModel):
     limit: float | None = inf
 
 
+@dataclass
+class Letter:
+    to: str
+
+
 class Row(TypedDict):
     note: NotRequired[str | None]
 
@@ -57,7 +62,7 @@ def take_classes(box: Box, parts: list[Part], one: Part | int, model: Model) -> 
     return f"{box} {parts} {one} {model}"
 
 
-def take_lists(parts: list[Row] | list[Part], groups: list[list[Row]] | list[list[Part] | list[int]]) -> Any:
+def take_lists(parts: list[Letter] | list[Part], groups: list[list[Letter]] | list[list[Part] | list[int]]) -> Any:
     """Take."""
     return f"{parts} {groups}"
 
