@@ -351,12 +351,14 @@ _COUNT_REASONS: Final = {
     "minLength": ("is shorter than", "character"),
     "maxItems": ("has more than", "item"),
     "minItems": ("has fewer than", "item"),
+    "maxProperties": ("has more than", "key"),
+    "minProperties": ("has fewer than", "key"),
 }
 """JSON Schema keyword → how a value breaks it, and what it counts."""
 
 
 def describe_reason(error: jsonschema_rs.ValidationError) -> str:
-    """Say in a few words what is wrong with a value."""
+    """Say in a few words what is wrong with a value, and nothing of the value, which may be secret."""
     kind: Any = error.kind
     if hasattr(kind, "message"):  # of a keyword of this module
         return shorten_text(kind.message)
@@ -365,7 +367,7 @@ def describe_reason(error: jsonschema_rs.ValidationError) -> str:
     if kind.name in _COUNT_REASONS:
         words, noun = _COUNT_REASONS[kind.name]
         return f"{words} {format_count(kind.limit, noun)}"
-    return REASONS[kind.name].format(kind) if kind.name in REASONS else shorten_text(str(error.message))
+    return REASONS.get(kind.name, "does not fit {0.name!r}").format(kind)
 
 
 def _add_article(kind: str) -> str:

@@ -114,3 +114,38 @@ def test_replies_of_models_quote_none(kind: str, *, is_named: bool) -> None:
 
     assert "With [secret " in written and "for [secret " in written and "It was [secret " in written
     assert spelling not in written
+
+
+SHORT_BOUNDS: list[dict[str, Any]] = [
+    {"card": {"not": {"properties": {"kind": {"const": "x"}}}}}, {"card": {"maxProperties": 2}},
+    {"card": {"minProperties": 4}}, {"card": {"properties": {"pin": {"not": {"minimum": 10}}}}},
+    {"card": {"properties": {"code": {"not": {"pattern": "^Q"}}}}}, {"codes": {"not": {"minItems": 1}}},
+    {"codes": {"type": "string"}}, {"more": {"not": {"properties": {"password": {"type": "integer"}}}}},
+    {"more": {"additionalProperties": False}},
+    {"type": "object", "not": {"properties": {"card": {"properties": {"kind": {"const": "x"}}}}}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("bound", SHORT_BOUNDS, ids=str)
+def test_reasons_of_bounds_quote_none(bound: dict[str, Any]) -> None:
+    """Broken promise: a bound on the whole of an object quoted it, with short secrets, which are in no search."""
+
+    class Card(TypedDict):
+        kind: str
+        pin: Annotated[int, Secret]
+        code: Annotated[str, Secret]
+
+    def pay(card: Any, codes: Any, more: dict[str, Any]) -> str:
+        """Pay."""
+        return "paid"
+
+    pay.__annotations__ |= {"card": Card, "codes": Annotated[list[int], Secret]}
+    with ToolRegistry(journal="memory") as registry:
+        registry.tool("pay", owned_by="bank")(pay)
+        registry.grant("pay", "ann", where=bound)
+        arguments = {"card": {"kind": "x", "pin": 471, "code": "Q9"}, "codes": [582, 582], "more": {"password": 737}}
+        assert registry.execute(ToolCall("c", "pay", arguments, "ann")).outcome is Outcome.FORBIDDEN
+        assert registry.journal is not None
+        (event,) = registry.journal.events(type="call_refused")
+        assert "outside the grant" in event.decision.reason
+        assert not [secret for secret in ("471", "Q9", "582", "737") if secret in event.decision.reason]
