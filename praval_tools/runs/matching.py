@@ -41,10 +41,15 @@ class CallMatcher:
         """
         Return the run of *recorder* to which *call* belongs, if there is one.
 
+        Work that was begun in an opening of a run belongs to that, also where it names the run.
+
         Raises:
             ToolUsageError: The run is not open here.
         """
-        if call.run_id is not None:
+        run = current_run.get()
+        while run is not None and (run.recorder is not recorder or call.run_id not in (None, run.run_id)):
+            run = run.outer_run
+        if run is None and call.run_id is not None:
             run = self.open_runs.get(call.run_id)
             if run is None:
                 raise ToolUsageError(
@@ -52,10 +57,6 @@ class CallMatcher:
                     f"with registry.run({shorten_repr(call.run_id)}): …",
                     "run-closed",
                 )
-        else:
-            run = current_run.get()
-            while run is not None and run.recorder is not recorder:
-                run = run.outer_run
         return run
 
     def build_query(self, progress: CallProgress, plan: CallPlan, run: OpenRun) -> ReplayQuery:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,16 @@ class TestBelonging:
                 return await rig.registry.aexecute(call)
 
         assert asyncio.run(late()).replayed
+        assert [] == rig.ran
+
+    def test_work_that_was_left_behind_is_not_of_the_next_opening(self, rig: Rig) -> None:
+        """Broken promise: its calls that name the run, as those of loops do, ran in the next opening of it."""
+        with rig.registry.run("r"):
+            left_behind = copy_context()
+        with rig.registry.run("r"):
+            for run_id in (None, "r"):
+                with pytest.raises(ToolUsageError, match="too late"):
+                    left_behind.run(rig.call, "a", 1, run_id=run_id)
         assert [] == rig.ran
 
     def test_forked_inside_of_a_run(self, rig: Rig) -> None:
