@@ -9,6 +9,11 @@ from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.tools.compiled import Arguments
 
 _MAX_DEPTH: Final = 200
+_MAX_UNION_DEPTH: Final = 6
+"""How deeply the branches of a union are compared with a value: what tells them apart is near the top."""
+_TYPES: Final[dict[object, tuple[type, ...]]] = {
+    "string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,), "array": (list,), "object": (dict,)
+}  # fmt: skip
 
 
 def contains_null(value: object) -> bool:
@@ -48,8 +53,7 @@ class _NullDropper:
         if not isinstance(schema, dict) or level > _MAX_DEPTH or not isinstance(value, dict | list):
             return value
         if branches := schema.get("anyOf", schema.get("oneOf")):
-            branch = next((branch for branch in branches if self._is_branch_for(branch, value)), None)
-            return self.drop_nulls(branch, value, level + 1)
+            return self.drop_nulls(self._choose_branch(branches, value), value, level + 1)
         if isinstance(value, list):
             return [self.drop_nulls(schema.get("items"), item, level + 1) for item in value]
         properties, required = schema.get("properties", {}), schema.get("required", ())
@@ -72,19 +76,41 @@ class _NullDropper:
         kind = schema.get("type")
         return kind is None or kind == "null" or (isinstance(kind, list) and "null" in kind)
 
-    def _is_branch_for(self, schema: object, value: dict[str, Any] | list[Any]) -> bool:
+    def _choose_branch(self, branches: list[object], value: dict[str, Any] | list[Any]) -> object:
+        """Return the branch of a union that describes *value*, by the types of its members where names do not tell."""
+        suitable = [branch for branch in branches if self._is_branch_for(branch, value, 0)]
+        return next((branch for branch in suitable if self._has_types_of(branch, value, 0)), next(iter(suitable), None))
+
+    def _has_types_of(self, schema: object, value: object, level: int) -> bool:
+        """Tell whether *value*, its members and theirs have the types of *schema*; a null may stand for a default."""
+        schema = self._resolve(schema)
+        if not isinstance(schema, dict) or value is None or level > _MAX_UNION_DEPTH:
+            return True
+        if branches := schema.get("anyOf", schema.get("oneOf")):
+            return any(self._has_types_of(branch, value, level + 1) for branch in branches)
+        kinds = schema.get("type", list(_TYPES))
+        if not any(_is_of_type(kind, value) for kind in (kinds if isinstance(kinds, list) else [kinds])):
+            return False
+        if isinstance(value, list):
+            return all(self._has_types_of(schema.get("items"), item, level + 1) for item in value)
+        properties = schema.get("properties", {})
+        members = value.items() if isinstance(value, dict) else ()
+        return all(self._has_types_of(properties.get(name), item, level + 1) for name, item in members)
+
+    def _is_branch_for(self, schema: object, value: dict[str, Any] | list[Any], level: int) -> bool:
         """Tell whether a branch of a union describes *value*: its type, its names, what distinguishes it."""
         schema = self._resolve(schema)
-        if not isinstance(schema, dict):
+        if not isinstance(schema, dict) or level > _MAX_UNION_DEPTH:
             return False
         if branches := schema.get("anyOf", schema.get("oneOf")):
-            return any(self._is_branch_for(branch, value) for branch in branches)
+            return any(self._is_branch_for(branch, value, level + 1) for branch in branches)
         kind = schema.get("type")
         if ("array" if isinstance(value, list) else "object") not in (kind if isinstance(kind, list) else [kind]):
             return False
         if isinstance(value, list):
-            nested = [item for item in value if isinstance(item, dict | list)]
-            return not schema.get("items") or all(self._is_branch_for(schema["items"], item) for item in nested)
+            items = schema.get("items")
+            nested = [item for item in value if items and isinstance(item, dict | list)]
+            return all(self._is_branch_for(items, item, level + 1) for item in nested)
         properties = schema.get("properties", {})
         if not properties.keys() >= value.keys() or any(name not in value for name in schema.get("required", ())):
             return False
@@ -93,6 +119,12 @@ class _NullDropper:
             for name, item in value.items()
             if isinstance(properties[name], dict) and item is not None
         )
+
+
+def _is_of_type(kind: object, value: object) -> bool:
+    if isinstance(value, bool):
+        return kind == "boolean"
+    return isinstance(value, _TYPES.get(kind, ()))
 
 
 def _is_allowed_choice(schema: JsonSchema, value: object) -> bool:

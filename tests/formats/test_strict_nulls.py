@@ -37,6 +37,18 @@ class Model(BaseModel):
 
 
 @dataclass
+class ByNumber:
+    key: int
+    limit: int | None
+
+
+@dataclass
+class ByName:
+    key: str
+    limit: int | None = 100
+
+
+@dataclass
 class Letter:
     to: str
 
@@ -65,6 +77,11 @@ def take_classes(box: Box, parts: list[Part], one: Part | int, model: Model) -> 
 def take_lists(parts: list[Letter] | list[Part], groups: list[list[Letter]] | list[list[Part] | list[int]]) -> Any:
     """Take."""
     return f"{parts} {groups}"
+
+
+def take_keys(first: ByNumber | ByName, second: ByName | ByNumber, many: list[ByNumber] | list[ByName]) -> Any:
+    """Take."""
+    return f"{first} {second} {many}"
 
 
 def take_row(row: Row) -> Any:
@@ -112,6 +129,15 @@ class TestNulls:
         arguments = {"parts": [PART_NULLS], "groups": [[PART_NULLS], [], [1]]}
 
         expected = take_lists([Part()], [[Part()], [], [1]])
+        assert expected == call_strictly(tool, arguments, bound=bound)
+
+    def test_stand_for_defaults_of_the_class_that_the_types_tell(self, bound: bool) -> None:
+        """Broken promise: the first class with these names decided: a null stayed, or one that is wanted went."""
+        tool = Tool.from_function(take_keys, "take")
+        named, numbered = {"key": "ann", "limit": None}, {"key": 1, "limit": None}
+        arguments = {"first": named, "second": numbered, "many": [named]}
+
+        expected = take_keys(ByName("ann"), ByNumber(1, None), [ByName("ann")])
         assert expected == call_strictly(tool, arguments, bound=bound)
 
     def test_stay_where_there_is_no_default(self, bound: bool) -> None:
