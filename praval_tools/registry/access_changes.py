@@ -205,17 +205,24 @@ class AccessChanges:
 
     def grant(self, tool: object, to: object, by: object, terms: GrantTerms) -> Grant:
         """
-        Grant a tool.
+        Grant a tool; one that was made with the same key, to who is blocked since, stays as it is, with a warning.
 
         Raises:
             GrantError: The grant was declined.
             UnknownToolError: There is no tool of this name.
         """
-        try:
-            with self._resolve_tool_name(tool) as name:
-                return self._commit_grant(name, self._get_recipient_name(to, tool), by, terms)
-        except grants.AssignmentDeclined as declined:
-            raise GrantError(get_name(tool), [str(declined).rstrip(".")]) from None
+        with self._resolve_tool_name(tool) as name:
+            agent = self._get_recipient_name(to, tool)
+            try:
+                return self._commit_grant(name, agent, by, terms)
+            except grants.AssignmentDeclined as declined:
+                request = grants.GrantRequest(tool=name, agent=agent, person="", **terms)
+                state, actor = self._access_store.get_current_state(), resolve_actor(by, "lend", name)
+                made_before = grants.find_same_key_grant(state, request, actor)
+                if made_before is None:
+                    raise GrantError(get_name(tool), [str(declined).rstrip(".")]) from None
+                _warn_of_access(str(declined))
+                return made_before
 
     def _count_what_is_left(self, state: AccessState, lender: str) -> AccessState:
         """Return *state* as it is for a lender: with what other processes have left of its grants."""

@@ -13,6 +13,7 @@ from access_cases import TABLE, declare, outcome, pay
 from praval_tools import (
     AccessWarning,
     Agent,
+    GrantError,
     NotOwnerError,
     Tool,
     ToolRegistry,
@@ -90,6 +91,17 @@ class TestBlocks:
 
         with pytest.warns(AccessWarning, match="blocked"):
             assert registry.assign_tool_to_agent("pay", "ann", key=key) is False
+
+    def test_a_grant_with_a_key_of_who_is_blocked_since_stays(self, registry: ToolRegistry) -> None:
+        """Start-up code that makes its grants again does not crash on last night's block; a new grant is an error."""
+        made = registry.grant("pay", "ann", key="nightly", max_calls=3)
+        registry.block("pay", "ann")
+
+        with pytest.warns(AccessWarning, match="blocked"):
+            assert made == registry.grant("pay", "ann", key="nightly", max_calls=3)
+        assert "blocked" == registry.explain("ann", "pay").rule
+        with pytest.raises(GrantError, match="blocked"):
+            registry.grant("pay", "ann", key="another")
 
     def test_an_agent_that_assigns_a_blocked_tool_is_refused(self, registry: ToolRegistry) -> None:
         """The owner does not get around the operator's block."""
