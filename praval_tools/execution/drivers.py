@@ -15,7 +15,7 @@ from praval_tools.execution.effects import (
     Sleep,
     WaitForCall,
 )
-from praval_tools.execution.engines.errors import CallTimeoutError, EngineError
+from praval_tools.execution.engines.errors import CallTimeoutError, EngineError, WorkerRefusedError
 from praval_tools.execution.engines.jobs import Job, wait_for_job
 from praval_tools.execution.engines.selection import resolve_engine, stays_on_loop, submit_call
 from praval_tools.execution.engines.threads import NoFreeThreadError
@@ -30,6 +30,7 @@ from praval_tools.execution.exclusive import ExclusiveTimeoutError
 from praval_tools.execution.failures import CallCancelledError, StaleDecisionError
 from praval_tools.execution.results import (
     build_not_run_result,
+    build_refused_result,
     build_run_cancelled_result,
     build_success_result,
     build_timeout_result,
@@ -255,6 +256,8 @@ def _build_job_result(run: RunTool, job: Job, started: float) -> ToolResult | No
         return _build_timeout_result(run, run.runtime.get_engine_timeout(run.tool))
     if has_type(error, CallCancelledError):
         return build_run_cancelled_result(run, started)
+    if has_type(error, WorkerRefusedError):
+        return build_refused_result(run.runtime, run.call, run.principal, error.decision, run.bound_arguments)
     if has_type(error, EngineError):
         return build_not_run_result(run, error.outcome, str(error), error.code)
     if has_type(error, (Exception, SystemExit)):

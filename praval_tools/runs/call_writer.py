@@ -229,8 +229,10 @@ class CallWriter:
         job.add_done_callback(write_late_result)
 
     def _get_error_detail(self, write_state: CallWriteState, result: ToolResult) -> str | None:
-        """Return the message of a tool's error where the result does not show it."""
+        """Return the message of a tool's error, or why a worker refused the call, where the result does not show it."""
         run, error = write_state.last_execution, result.exception
+        if result.decision is not None and not result.decision.allowed:
+            return result.decision.reason
         if run is None or error is None or result.outcome is not Outcome.TOOL_ERROR:
             return None
         if (run.tool.metadata.errors or self._runtime.options.errors) != "masked":

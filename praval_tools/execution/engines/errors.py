@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from praval_tools.tools.call import Outcome
+from praval_tools.tools.decision import Decision
 
 
 class EngineError(Exception):
@@ -32,11 +33,12 @@ class WorkerLostError(EngineError):
     """The process that ran the function ended, or sent what cannot be read; nobody knows how far the function got."""
 
 
-class WorkerRefusedError(EngineError):
-    """A worker decided otherwise than this process: the function did not run."""
+class WorkerRefusedError(Exception):
+    """A worker decided otherwise than this process, and did not run the function."""
 
-    code: ClassVar[str] = "refused-by-worker"
-    outcome: ClassVar[Outcome] = Outcome.FORBIDDEN
+    def __init__(self, decision: Decision) -> None:
+        super().__init__(decision.reason)
+        self.decision = decision
 
 
 class CallTimeoutError(Exception):

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from msgspec.structs import replace
+
 from praval_tools.access.rules import RecordsBeforeSpending, choose_path
 from praval_tools.errors import JournalError, ToolError
 from praval_tools.execution.context import ENDED, Frame, FrameScope, activate_frame, make_frame
@@ -20,6 +22,7 @@ from praval_tools.names import OPERATOR
 from praval_tools.registry.registry import ToolRegistry, get_runtime
 from praval_tools.registry.worker import run_function
 from praval_tools.tools.context import ToolContext
+from praval_tools.tools.decision import Decision
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.function_address import get_function_address
 from praval_tools.tools.implementation import ToolImplementation
@@ -39,11 +42,11 @@ _logger: Final = logging.getLogger(__name__)
 
 
 class _RefusedRequestError(Exception):
-    """The function is not to run; the text says why."""
+    """The function is not to run; the text says why, or the decision of the rules does."""
 
-    def __init__(self, text: str, *, is_forbidden: bool = False) -> None:
+    def __init__(self, text: str, decision: Decision | None = None) -> None:
         super().__init__(text)
-        self.is_forbidden = is_forbidden
+        self.decision = None if decision is None else replace(decision, source=None, tried=())
 
 
 class CallServer:
@@ -101,7 +104,7 @@ class CallServer:
         try:
             implementation = self._decide(request, revision)
         except _RefusedRequestError as error:
-            return WorkerAnswer(refusal=str(error), is_forbidden=error.is_forbidden)
+            return WorkerAnswer(refusal=str(error), decision=error.decision)
         except Exception as error:  # classes of parameters may raise anything
             return WorkerAnswer(FunctionEnded(0, error=describe_remote_error(request.call.function.tool, error)))
         call = request.call
@@ -128,9 +131,10 @@ class CallServer:
             raise _RefusedRequestError(f"who may call it is not known: {error}") from error
         records = RecordsBeforeSpending(runtime.access_store.state, frozenset(request.spent_grants))
         resolution = resolve_call_access(runtime, records, call.call, call.principal)
-        if resolution.record is None or resolution.refusal is not None:
-            reason = "it is not registered there." if resolution.refusal is None else resolution.refusal.reason
-            raise _RefusedRequestError(reason, is_forbidden=True)
+        if resolution.refusal is not None:
+            raise _RefusedRequestError(resolution.refusal.reason, resolution.refusal)
+        if resolution.record is None:
+            raise AssertionError("a tool that is not there is refused")
         tool = resolution.record.tool
         self._check_tool(request, tool)
         scope = FrameScope(self._registry, call.principal, call.call.agent or OPERATOR, tool.name)
@@ -140,7 +144,7 @@ class CallServer:
                 bound = tool.implementation.bind_coerced(arguments, ())
                 path, decision = choose_path(resolution, bound, tool.implementation)
             if path is None:
-                raise _RefusedRequestError(decision.reason, is_forbidden=True)
+                raise _RefusedRequestError(decision.reason, decision)
         return tool.implementation
 
     def _check_tool(self, request: WorkerRequest, tool: AnyTool) -> None:

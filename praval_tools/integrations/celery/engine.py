@@ -6,6 +6,7 @@ The call was decided and admitted here; the worker decides once more, by its own
 
 from __future__ import annotations
 
+import logging
 import uuid
 from contextlib import suppress
 from time import monotonic
@@ -52,6 +53,9 @@ _MIN_WAIT_SECONDS: Final = 0.01
 """How long news are waited for at least, where a call has just left the state in which it was to be given up."""
 _MAX_ATTEMPTS: Final = 3
 """How many workers may begin a call of an idempotent tool, one after the other has gone."""
+
+
+_logger: Final = logging.getLogger(__name__)
 
 
 class WorkerConnection(NamedTuple):
@@ -246,11 +250,10 @@ class WorkerCall:
     def _raise_late(self, state: CallState) -> None:
         if state is CallState.RUNNING:
             raise CallTimeoutError
+        text = f"No worker took tool {self._run.tool.name!r} within {self._patience:g} s, so it did not run."
         owner = "--shared" if self._queue == SHARED_QUEUE else f"--owner {self._run.tool.metadata.owned_by!r}"
-        raise EngineError(
-            f"No worker took tool {self._run.tool.name!r} within {self._patience:g} s, so it did not "
-            f"run. Is one there? Start it: praval-tools worker --app MODULE:REGISTRY {owner}"
-        )
+        _logger.warning("%s Is one there? Start it: praval-tools worker --app MODULE:REGISTRY %s", text, owner)
+        raise EngineError(text)  # a model may read it, which is shown no owner
 
     # ── the answer ───────────────────────────────────────────────────────────────────────────────
 
@@ -267,8 +270,9 @@ class WorkerCall:
             else:
                 write_log(report.text, report.level)
         if answer.ended is None:
-            kind = WorkerRefusedError if answer.is_forbidden else EngineError
-            raise kind(f"The worker did not run tool {tool.name!r}: {answer.refusal}")
+            if answer.decision is not None:
+                raise WorkerRefusedError(answer.decision)
+            raise EngineError(f"The worker did not run tool {tool.name!r}: {answer.refusal}")
         try:
             return read_function_end(self._run, answer.ended)
         except ChannelError as error:

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from praval_tools.execution.engines.messages import DescribedCall, FunctionEnded, ReportProgress, WriteLog
+from praval_tools.tools.decision import Decision
 from praval_tools.tools.tool import AnyTool
 
 SHARED_QUEUE: Final = "tools:shared"
@@ -38,14 +39,14 @@ class WorkerAnswer(msgspec.Struct, frozen=True):
 
     Args:
         ended: How the function ended; None: it did not run.
-        refusal: Why it did not run.
-        is_forbidden: Whether the rules refused it.
+        refusal: Why it did not run, unless the rules refused it.
+        decision: By which rule it was refused.
         reports: What it reported while it ran, in order.
     """
 
     ended: FunctionEnded | None = None
     refusal: str = ""
-    is_forbidden: bool = False
+    decision: Decision | None = None
     reports: tuple[ReportProgress | WriteLog, ...] = ()
 
 

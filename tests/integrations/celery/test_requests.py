@@ -6,7 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -113,16 +113,37 @@ class TestRequests:
         place.home.start()
         assert 16 == wait().result
 
-    def test_are_decided_again_by_the_worker(self, place: Place) -> None:
-        """What was revoked, blocked or disabled since the call was admitted does not run."""
+    @pytest.mark.parametrize(
+        ("change", "outcome", "rule", "text"),
+        [
+            (lambda other: other.block("mark", "ann", reason="stop"), Outcome.FORBIDDEN, "blocked",
+             "Tool 'mark' is forbidden for this agent."),
+            (lambda other: other.disable("mark", reason="stop"), Outcome.DISABLED, "disabled",
+             "Tool 'mark' is disabled."),
+        ],
+        ids=["blocked", "disabled"],
+    )  # fmt: skip
+    def test_are_decided_again_by_the_worker(
+        self, place: Place, change: Callable[[ToolRegistry], object], outcome: Outcome, rule: str, text: str
+    ) -> None:
+        """
+        What was revoked, blocked or disabled since the call was admitted does not run.
+
+        Broken promise: the model read by whom, and why; the decision said that the call is allowed.
+        """
         wait = place.begin("mark", path=str(place.file))
         wait_until(lambda: read_rows(place))
         with place.make_registry() as other:
-            other.block("mark", "ann", reason="stop")
+            change(other)
         place.home.start()
         result = wait()
-        assert (Outcome.FORBIDDEN, 0) == (result.outcome, place.marks)
-        assert "stop" in str(result.error) or "block" in str(result.error)
+        assert (outcome, text, 0) == (result.outcome, result.for_model(), place.marks)
+        assert result.decision is not None and (False, rule) == (result.decision.allowed, result.decision.rule)
+        assert place.registry.journal is not None
+        (ended,) = place.registry.journal.events(type="agent_tool_result")
+        assert (
+            (outcome, text) == (ended.outcome, ended.error) and "'operator'" in ended.detail and "stop" in ended.detail
+        )
 
     def test_of_a_grant_that_this_call_used_up(self, place: Place) -> None:
         """The last call of a counted grant is not refused for its own use; the next one is."""
