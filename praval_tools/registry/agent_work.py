@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from praval_tools.errors import InvalidNameError, NotOwnerError
 from praval_tools.execution.context import Frame, FrameScope, activate_frame, make_frame, resolve_caller
 from praval_tools.names import get_plain_type, has_type, to_plain_text
+from praval_tools.tools.async_generators import await_step, send_first
 from praval_tools.tools.finalizers import is_collecting, run_finalizer
 from praval_tools.tools.frames import Settings, await_in_frame, keep_frame
 from praval_tools.tools.return_values import COMPLETE_TYPES
@@ -378,7 +379,7 @@ def _close_generator(
 async def drive_async_generator(work: AgentWork, place: int) -> AsyncGenerator[object, object]:
     """Drive an async generator, each step of it in the agent's context."""
     generator, scope, kept_settings = work.begin(place), work.scope, Settings()
-    step: Callable[[Any], Awaitable[object]] = partial(_send_first, generator)
+    step: Callable[[Any], Awaitable[object]] = partial(send_first, generator)
     value: object = None
     try:
         while True:
@@ -400,20 +401,6 @@ async def drive_async_generator(work: AgentWork, place: int) -> AsyncGenerator[o
         work.end(place)
 
 
-def _send_first(generator: AsyncGenerator[object, object], value: object) -> Awaitable[object]:
-    """Begin an async generator that its driver alone ends: an event loop, or the collector, would do so as the host."""
-    hooks = sys.get_asyncgen_hooks()
-    sys.set_asyncgen_hooks(firstiter=None, finalizer=_leave_to_driver)
-    try:
-        return generator.asend(value)
-    finally:
-        sys.set_asyncgen_hooks(*hooks)
-
-
-def _leave_to_driver(generator: object) -> None:
-    pass
-
-
 def _close_async_generator(
     scope: FrameScope, kept_settings: Settings, generator: AsyncGenerator[object, object]
 ) -> None:
@@ -428,7 +415,7 @@ async def _take_async_step(
     scope: FrameScope, kept_settings: Settings, step: Callable[[Any], Awaitable[object]], value: object
 ) -> object:
     work, frame = AgentWork(scope), make_frame(resolve_scope(scope))
-    return wrap_outcome(work, await await_in_frame(frame, step(value), kept_settings))
+    return wrap_outcome(work, await await_in_frame(frame, await_step(step(value)), kept_settings))
 
 
 async def _ask_next(items: AsyncIterator[object]) -> object:

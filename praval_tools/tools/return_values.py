@@ -15,6 +15,7 @@ from praval_tools.names import get_class_name
 from praval_tools.schema.spellings import read_marked_values
 from praval_tools.schema.tables import take_apart_once
 from praval_tools.schema.written_secrets import read_written_secrets
+from praval_tools.tools.async_generators import read_items
 from praval_tools.tools.value_codec import is_plain_json
 
 COMPLETE_TYPES: Final = frozenset({str, int, float, bool, type(None), bytes, list, dict, tuple, set, frozenset})
@@ -46,7 +47,7 @@ def complete_value(value: object, name: str) -> object:
 async def complete_awaited(value: Any, name: str) -> object:
     """Return the value of what an async tool's function gave: awaited, or the items of an async generator."""
     if isinstance(value, AsyncIterable):
-        return [item async for item in value]
+        return await read_items(value)
     return complete_value(await value if isinstance(value, Awaitable) else value, name)
 
 

@@ -1,6 +1,6 @@
 """Work of an agent that the garbage collector or an event loop ends: as the agent's, and it corrupts no context."""
 
-# Tests of: tools/finalizers, registry/agent_work
+# Tests of: tools/finalizers, tools/async_generators, registry/agent_work
 
 from __future__ import annotations
 
@@ -119,6 +119,42 @@ def test_an_async_generator_ends_once_as_the_agents(way: str) -> None:
         asyncio.run(main())
         gc.collect()
     assert (["mal"] * 10, []) == (ends, errors)
+
+
+@pytest.mark.parametrize("way", ["closed", "collected"])
+@pytest.mark.parametrize("journal", [None, "memory"])
+def test_an_async_generator_of_a_tool_ends_as_its_caller(way: str, journal: str | None) -> None:
+    """Broken promise: what it waited in ended as the operator, where the coroutine of the call was dropped."""
+    ends = list[str]()
+    registry = ToolRegistry(journal=journal)
+
+    async def wait() -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            ends.append(get_current_actor())
+
+    @registry.tool("work", owned_by="ann")
+    async def work() -> AsyncIterator[str]:
+        """Work."""
+        yield "a"
+        await wait()
+
+    async def main() -> None:
+        call = registry.agent("ann").acall("work")
+        task = asyncio.ensure_future(call)
+        for _ in range(50):
+            await asyncio.sleep(0.001)
+        task._log_destroy_pending = False
+        if way == "closed":
+            call.close()
+            task.cancel()
+        del task, call
+        gc.collect()
+
+    asyncio.run(main())
+    registry.close()
+    assert ["ann"] == ends
 
 
 INTERRUPTED = """
