@@ -11,7 +11,6 @@ from attrs import frozen
 from praval_tools.errors import RegistryClosedError
 from praval_tools.execution.effects import AppendToJournal
 from praval_tools.execution.runtime import Runtime
-from praval_tools.journal.storage.protocol import Store
 from praval_tools.loop.batch_progress import astream_batch, has_context_parameter, stream_batch
 from praval_tools.loop.model_calls import ReplyReader, aask_model, ask_model
 from praval_tools.loop.state_machine import AskModel, EmitEvent, LoopEffect, Pause, RefuseCall, RunBatch
@@ -33,7 +32,6 @@ class LoopResources:
         read_reply: Makes a reply of the model's answer.
         toolset: Runs the calls.
         runtime: The registry's.
-        store: Where the loop is recorded; None: it is not.
         max_parallel: Most calls at once.
         stream: Whether the caller wants events while calls run.
     """
@@ -42,7 +40,6 @@ class LoopResources:
     read_reply: ReplyReader
     toolset: Toolset
     runtime: Runtime
-    store: Store | None
     max_parallel: int
     stream: bool
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 from contextlib import aclosing, closing
 from functools import partial
@@ -15,7 +16,6 @@ from praval_tools.execution.engines.call_forwarding import CallForwarder
 from praval_tools.formats import FORMATS, format_of
 from praval_tools.formats.deferred_loading import SEARCH_TOOL_NAME
 from praval_tools.formats.response_fields import to_plain_data
-from praval_tools.journal.storage.protocol import Answer, Item
 from praval_tools.loop.drivers import LoopEffects, LoopResources, drive, drive_async
 from praval_tools.loop.replies import JsonObject, check_reply, read_reply
 from praval_tools.loop.state_machine import STOP_REASONS, LoopOptions, LoopStateMachine
@@ -154,13 +154,11 @@ class ToolLoop:
     def _iter_events(
         self, beginning: JsonObject | None, run_id: str | None, deps: object, *, stream: bool
     ) -> Generator[LoopEvent]:
-        with self._open_conversation(beginning, run_id) as (conversation, model_log, first_item):
+        with self._open_conversation(beginning, run_id) as (conversation, model_log):
             found_tools = self._make_found_tools(conversation)
             resources = self._build_resources(deps, stream, found_tools)
-            if first_item is not None or model_log is None:
+            if model_log is None or model_log.is_new:
                 self._check_deps(deps)
-            if first_item is not None and resources.store is not None:
-                _raise_write_error(resources.store.append([first_item])[0])
             effects = self._build_state_machine(conversation, model_log, deps, found_tools, stream=stream)
             with closing(drive(effects, resources)) as events:
                 yield from events
@@ -191,13 +189,11 @@ class ToolLoop:
     async def _aiter_events(
         self, beginning: JsonObject | None, run_id: str | None, deps: object, *, stream: bool
     ) -> AsyncGenerator[LoopEvent]:
-        with self._open_conversation(beginning, run_id) as (conversation, model_log, first_item):
+        with self._open_conversation(beginning, run_id) as (conversation, model_log):
             found_tools = self._make_found_tools(conversation)
             resources = self._build_resources(deps, stream, found_tools)
-            if first_item is not None or model_log is None:
+            if model_log is None or model_log.is_new:
                 self._check_deps(deps)
-            if first_item is not None and resources.store is not None:
-                _raise_write_error((await resources.store.aappend([first_item]))[0])
             effects = self._build_state_machine(conversation, model_log, deps, found_tools, stream=stream)
             async with aclosing(drive_async(effects, resources)) as events:
                 async for event in events:
@@ -208,12 +204,12 @@ class ToolLoop:
     @plain_manager
     def _open_conversation(
         self, conversation: JsonObject | None, run_id: str | None
-    ) -> Generator[tuple[JsonObject, ModelLog | None, Item | None]]:
+    ) -> Generator[tuple[JsonObject, ModelLog | None]]:
         """
         Open the run, where there is a journal.
 
         Returns:
-            The instructions and messages to begin with, the log of the loop, and its first item, still to be written.
+            The instructions and messages to begin with, and the log of the loop.
         """
         if self.agent.registry.journal is None:
             if run_id is not None or conversation is None:
@@ -221,7 +217,7 @@ class ToolLoop:
                     "This registry has no journal, so no loop can be gone on with: ToolRegistry(journal='runs.db').",
                     "no-journal",
                 )
-            yield conversation, None, None
+            yield conversation, None
             return
         recorder = self._runtime.recorder
         open_run, own_run = find_current_run(recorder), None
@@ -231,13 +227,11 @@ class ToolLoop:
         try:
             principal = resolve_caller(self.agent.principal)  # inside delegated work the chain is part of it
             model_log = ModelLog(open_run.recorder, open_run, principal, self.form)
-            conversation, first_item = model_log.begin_loop(
-                conversation, self._get_model_name(), owns_run=own_run is not None
-            )
-            yield conversation, model_log, first_item
+            owns_run = own_run is not None
+            yield model_log.begin_loop(conversation, self._get_model_name(), owns_run=owns_run), model_log
         finally:
             if own_run is not None:
-                own_run.__exit__(None, None, None)
+                own_run.__exit__(*sys.exc_info())
 
     def _check_deps(self, deps: object) -> None:
         """Refuse to ask a model for calls of tools that need deps where there are none."""
@@ -263,7 +257,6 @@ class ToolLoop:
             read_reply=partial(self._read_reply, found_tools),
             toolset=toolset,
             runtime=self._runtime,
-            store=getattr(self._runtime.recorder, "store", None),
             max_parallel=self._max_parallel,
             stream=stream,
         )
@@ -372,8 +365,3 @@ def _check_limit(name: str, value: int, least: int) -> int:
     if type(value) is not int or value < least:
         raise ToolUsageError(f"{name}={shorten_repr(value)} is not a whole number from {least} on.")
     return value
-
-
-def _raise_write_error(answer: Answer) -> None:
-    if answer.error is not None:
-        raise answer.error

@@ -137,6 +137,8 @@ class LoopStateMachine:
     def run_loop(self, messages: Sequence[Any]) -> Generator[LoopEffect, Any, LoopResult]:
         """Go on from *messages* to the end."""
         self._messages = list(messages)
+        if self._model_log is not None:
+            yield from self._model_log.record_beginning()
         for step in range(1, self._options.max_steps + 1):
             self._step = step
             reply = yield from self._get_reply()

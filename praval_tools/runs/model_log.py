@@ -6,7 +6,7 @@ import math
 import re
 import warnings
 from base64 import b64encode
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, Final
 
 from praval_tools.access.records import Principal
@@ -58,6 +58,7 @@ class ModelLog:
         self._form, self._secrets = form, ConversationSecrets(recorder.plans, recorder.redactor)
         self._replies: dict[int, ModelReplied] = {}
         self._first_ids: dict[tuple[int, str], str] = {}
+        self._beginning: Item | None = None
         self.loop_id = ""
 
     @property
@@ -65,9 +66,14 @@ class ModelLog:
         """The id of the run."""
         return self._run.run_id
 
+    @property
+    def is_new(self) -> bool:
+        """Whether the loop is not recorded yet."""
+        return self._beginning is not None
+
     # ── loops ────────────────────────────────────────────────────────────────────────────────────
 
-    def begin_loop(self, prompt: Any, model: str, *, owns_run: bool) -> tuple[Any, Item | None]:
+    def begin_loop(self, prompt: Any, model: str, *, owns_run: bool) -> Any:
         """
         Find the recorded loop that begins with *prompt*, or start a new one.
 
@@ -77,7 +83,7 @@ class ModelLog:
             owns_run: Whether the run was opened for this loop alone.
 
         Returns:
-            What the loop begins with, and what has to be written first, if anything.
+            What the loop begins with.
 
         Raises:
             ReplayMismatchError: The run was opened for the loop, and holds another conversation.
@@ -93,20 +99,22 @@ class ModelLog:
             last = self._require_last_loop(unused)
             self._load_loop(last)
             self._secrets.redact_prompt(self._form, last.input)
-            return last.input, None
+            return last.input
         clean = self._secrets.redact_prompt(self._form, prompt)
         digest = compute_redacted_digest(prompt, clean, self._recorder.redactor.make_digest)
-        match = next((loop for loop in unused if loop.digest == digest), None)
-        if match is not None:
-            self._load_loop(match)
-            return prompt, None
+        if equal := [loop for loop in unused if loop.digest == digest]:
+            # one that was stopped before its first reply, and begun again by the program, has none
+            answered = {event.loop_id for event in self._read_replies()}
+            self._load_loop(next((loop for loop in equal if loop.id in answered), equal[0]))
+            return prompt
         if owns_run and recorded:
             first_prompt = shorten_repr(recorded[0].input)
             raise ReplayMismatchError(
                 self.run_id, f"loop of {self._agent}", f"a conversation that begins with {first_prompt}",
                 f"one that begins with {shorten_repr(clean)}",
             )  # fmt: skip
-        return prompt, self._start_loop(clean, digest, model, masked=clean is not prompt)
+        self._start_loop(clean, digest, model, masked=clean is not prompt)
+        return prompt
 
     def _require_last_loop(self, loops: Sequence[LoopBegan]) -> LoopBegan:
         if not loops:
@@ -124,8 +132,8 @@ class ModelLog:
     def _load_loop(self, loop: LoopBegan) -> None:
         self.loop_id = loop.id
         self._run.loop_ids.add(loop.id)
-        for event in self._read_events("model_replied"):
-            if isinstance(event, ModelReplied) and event.loop_id == loop.id:
+        for event in self._read_replies():
+            if event.loop_id == loop.id:
                 self._add_reply(event)
                 for call in event.reply["calls"]:
                     self._secrets.add_call(ToolCall(call["id"], call["name"], call["arguments"]))
@@ -139,14 +147,17 @@ class ModelLog:
                 self._first_ids[step, again_id] = self._first_ids.get((step, first_id), first_id)
         self._replies[step] = event
 
-    def _start_loop(self, prompt: Any, digest: str, model: str, *, masked: bool) -> Item:
+    def _start_loop(self, prompt: Any, digest: str, model: str, *, masked: bool) -> None:
         event = LoopBegan(
             id=self._clock.new_id(), time=self._clock.now(), process=get_process_name(), run_id=self.run_id,
             agent=self._agent, input=prompt, digest=digest, masked=masked, model=model,
             parent_id=self._parent_id, principal=self._principal,
         )  # fmt: skip
         self._load_loop(event)
-        return self._build_item(event)
+        self._beginning = self._build_item(event)
+
+    def _read_replies(self) -> list[ModelReplied]:
+        return [event for event in self._read_events("model_replied") if isinstance(event, ModelReplied)]
 
     def _read_events(self, event_type: str) -> list[JournalEvent]:
         records = self._store.read(run_id=self.run_id, type=event_type)
@@ -175,17 +186,9 @@ class ModelLog:
             JournalError: The reply was not written, and the registry is not lenient.
         """
         try:
-            self._run.active_calls.append(None)
-            self._run.check_open()
-            item = self._build_reply_item(step, reply, calls, latency_ms)
-            answer = yield AppendToJournal(self._store, item)
-            if answer.error is not None:
-                raise answer.error
+            yield from self._write(lambda: self._build_reply_item(step, reply, calls, latency_ms))
         except JournalError as error:
             self._handle_write_error(error)
-        finally:
-            self._run.active_calls.pop()
-            self._run.release_if_idle()
 
     def _build_reply_item(
         self, step: int, reply: dict[str, Any], calls: Sequence[ToolCall], latency_ms: float
@@ -249,6 +252,34 @@ class ModelLog:
         return entry.is_call_of(self._agent, self._chain, self._principal, call["name"])
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
+
+    def record_beginning(self) -> Generator[AppendToJournal, Answer, None]:
+        """
+        Record that the loop began, where it is new.
+
+        Raises:
+            ToolUsageError: The run was left.
+            JournalError: It was not written.
+        """
+        if (item := self._beginning) is not None:
+            yield from self._write(lambda: item)
+
+    def _write(self, build_item: Callable[[], Item]) -> Generator[AppendToJournal, Answer, None]:
+        """Write an item while the run is open; where nobody waits for it any more, leaving the run does."""
+        try:
+            self._run.active_calls.append(None)
+            self._run.check_open()
+            answer = yield AppendToJournal(self._store, build_item())
+        except Exception:
+            raise
+        except BaseException:  # an interrupt, or the end of the loop
+            self._run.has_unawaited_writes = True
+            raise
+        finally:
+            self._run.active_calls.pop()
+            self._run.release_if_idle()
+        if answer.error is not None:
+            raise answer.error
 
     def _build_item(self, event: LoopBegan | ModelReplied) -> Item:
         return Item((build_record(event),))

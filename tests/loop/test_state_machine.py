@@ -7,6 +7,7 @@ import json
 import re
 import threading
 import time
+from contextlib import nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
@@ -244,6 +245,39 @@ class TestResume:
         thread.join()
         assert ["run-closed"] == errors
         assert "In time." == ToolLoop(registry.agent("ann"), fake_model("In time.")).run("Go.", "r").text
+
+    @pytest.mark.parametrize("opens", [True, False])
+    def test_a_loop_that_is_cancelled_and_begun_again(self, tmp_path: Path, opens: bool) -> None:
+        """Broken promise: cancelled while it was written that it began, it asked for all again at the next start."""
+        registry = ToolRegistry(journal=tmp_path / "runs.db")
+        ann = registry.agent("ann")
+
+        async def begin(run_id: str, model: Any) -> str:
+            async with registry.run(run_id) if opens else nullcontext():
+                return str((await ToolLoop(ann, model).arun("Go.", run_id)).text)
+
+        async def main(turns: int) -> None:
+            run_id = f"r{turns}"
+            task = asyncio.ensure_future(begin(run_id, fake_model("First.", "First.")))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+            said = await begin(run_id, fake_model("Second."))
+            assert said == await begin(run_id, fake_model())
+
+        with registry:
+            for turns in range(12):
+                asyncio.run(main(turns))
+
+    def test_a_loop_of_equal_ones_that_has_replies_is_gone_on_with(self, registry: ToolRegistry) -> None:
+        """A loop was stopped before its first reply, and begun again in the same opening: its replies are found."""
+        with registry.run("r"):
+            with pytest.raises(KeyboardInterrupt):
+                ToolLoop(registry.agent("ann"), fake_model(KeyboardInterrupt())).run("Go.")
+            said = ToolLoop(registry.agent("ann"), fake_model("Said.")).run("Go.").text
+
+        assert "Said." == said == ToolLoop(registry.agent("ann"), fake_model()).run("Go.", "r").text
 
     def test_delegated_agents_keep_their_chain(self, registry: ToolRegistry) -> None:
         """A loop of a sub-agent calls on behalf of whom it acts for."""
