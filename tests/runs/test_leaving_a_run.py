@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 from write_ahead_rig import FailingStore, StoppedCall
 
-from praval_tools import Allow, Outcome, ToolCall, ToolRegistry
+from praval_tools import Allow, Outcome, ToolCall, ToolRegistry, ToolResult
 from praval_tools.errors import RunBusyError
 from praval_tools.journal import Answer, Item
 from praval_tools.journal.storage.sql_store import SqlStore
+from praval_tools.registry.registry import get_runtime
 
 
 class BusyStore(FailingStore):
@@ -227,3 +228,49 @@ def test_a_start_that_was_written_as_its_coroutine_was_dropped(mode: Any, made_a
     assert ("paid", made_again == "at once") == (result.result, result.replayed)
     registry.close()
     store.store.close()
+
+
+@pytest.mark.parametrize("idempotent", [True, None])
+def test_a_tool_that_makes_calls_as_the_registry_closes(tmp_path: Path, idempotent: bool | None) -> None:
+    """Broken promise: it was recorded as failed for ever, where a kill at that moment would have left it in doubt."""
+    inside, closed, done = threading.Event(), threading.Event(), list[int]()
+
+    def start() -> ToolRegistry:
+        registry = ToolRegistry(journal=tmp_path / "runs.db")
+
+        @registry.tool("take_step", owned_by="ann")
+        def take_step(number: int) -> int:
+            """Take a step."""
+            done.append(number)
+            return number
+
+        @registry.tool("walk", owned_by="ann", idempotent=idempotent)
+        def walk() -> int:
+            """Walk."""
+            first = registry.agent("ann").call("take_step", number=1)
+            inside.set()
+            assert closed.wait(20)
+            return int(first + registry.agent("ann").call("take_step", number=2))
+
+        return registry
+
+    def work() -> None:
+        with first.run("r"):
+            results.append(first.execute(ToolCall("c", "walk", {}, "ann")))
+
+    first, results = start(), list[ToolResult]()
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert inside.wait(20)
+    close = threading.Thread(target=first.close)
+    close.start()
+    while not get_runtime(first).access_store.closed:
+        threading.Event().wait(0.001)
+    closed.set()
+    thread.join()
+    close.join()
+    assert [Outcome.IN_DOUBT] == [result.outcome for result in results]
+    with start() as registry, registry.run("r"):
+        again = registry.execute(ToolCall("c", "walk", {}, "ann"))
+    expected = (Outcome.OK, [1, 2]) if idempotent else (Outcome.IN_DOUBT, [1])
+    assert expected == (again.outcome, done)
