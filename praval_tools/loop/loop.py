@@ -227,8 +227,11 @@ class ToolLoop:
         try:
             principal = resolve_caller(self.agent.principal)  # inside delegated work the chain is part of it
             model_log = ModelLog(open_run.recorder, open_run, principal, self.form)
-            owns_run = own_run is not None
-            yield model_log.begin_loop(conversation, self._get_model_name(), owns_run=owns_run), model_log
+            try:
+                owns_run = own_run is not None
+                yield model_log.begin_loop(conversation, self._get_model_name(), owns_run=owns_run), model_log
+            finally:
+                model_log.leave_loop()
         finally:
             if own_run is not None:
                 own_run.__exit__(*sys.exc_info())

@@ -36,6 +36,8 @@ _HALTING_OUTCOMES: Final = {
     StopReason.APPROVAL_REQUIRED: frozenset({Outcome.APPROVAL_REQUIRED}),
 }
 """Outcomes that are not shown to the model: a person decides first. In doubt: the tool may have done its work."""
+_FINAL_REASONS: Final = {StopReason.ANSWER, StopReason.EMPTY, StopReason.REFUSED, StopReason.TRUNCATED}
+"""Ends after which a loop cannot be gone on with."""
 STOP_REASONS: Final = {
     "refused": StopReason.REFUSED, "truncated": StopReason.TRUNCATED, "pause": StopReason.TRUNCATED
 }  # fmt: skip
@@ -137,8 +139,15 @@ class LoopStateMachine:
     def run_loop(self, messages: Sequence[Any]) -> Generator[LoopEffect, Any, LoopResult]:
         """Go on from *messages* to the end."""
         self._messages = list(messages)
-        if self._model_log is not None:
-            yield from self._model_log.record_beginning()
+        if self._model_log is None:
+            return (yield from self._run_steps())
+        yield from self._model_log.record_beginning()
+        result = yield from self._run_steps()
+        if result.reason in _FINAL_REASONS:
+            self._model_log.end_loop()
+        return result
+
+    def _run_steps(self) -> Generator[LoopEffect, Any, LoopResult]:
         for step in range(1, self._options.max_steps + 1):
             self._step = step
             reply = yield from self._get_reply()

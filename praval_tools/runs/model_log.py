@@ -59,6 +59,7 @@ class ModelLog:
         self._replies: dict[int, ModelReplied] = {}
         self._first_ids: dict[tuple[int, str], str] = {}
         self._beginning: Item | None = None
+        self._has_ended = False
         self.loop_id = ""
 
     @property
@@ -116,6 +117,15 @@ class ModelLog:
         self._start_loop(clean, digest, model, masked=clean is not prompt)
         return prompt
 
+    def end_loop(self) -> None:
+        """Note that the loop has ended for good: an equal one that begins while the run is open is another one."""
+        self._has_ended = True
+
+    def leave_loop(self) -> None:
+        """Let the loop be gone on with while the run is open, unless it has ended for good."""
+        if not self._has_ended:
+            self._run.loop_ids.discard(self.loop_id)
+
     def _require_last_loop(self, loops: Sequence[LoopBegan]) -> LoopBegan:
         if not loops:
             raise ToolUsageError(
@@ -147,7 +157,7 @@ class ModelLog:
                 self._first_ids[step, again_id] = self._first_ids.get((step, first_id), first_id)
         self._replies[step] = event
 
-    def _start_loop(self, prompt: Any, digest: str, model: str, *, masked: bool) -> None:
+    def _start_loop(self, prompt: object, digest: str, model: str, *, masked: bool) -> None:
         event = LoopBegan(
             id=self._clock.new_id(), time=self._clock.now(), process=get_process_name(), run_id=self.run_id,
             agent=self._agent, input=prompt, digest=digest, masked=masked, model=model,
@@ -165,7 +175,7 @@ class ModelLog:
 
     # ── replies ──────────────────────────────────────────────────────────────────────────────────
 
-    def find_reply(self, step: int) -> dict[str, Any] | None:
+    def find_reply(self, step: int) -> WireObject | None:
         """Return the recorded reply of a step; None where the model has to be asked."""
         event = self._replies.get(step)
         if event is None or not isinstance(event.reply, dict):
@@ -176,7 +186,7 @@ class ModelLog:
         return reply
 
     def record_reply(
-        self, step: int, reply: dict[str, Any], calls: Sequence[ToolCall], latency_ms: float
+        self, step: int, reply: WireObject, calls: Sequence[ToolCall], latency_ms: float
     ) -> Generator[AppendToJournal, Answer, None]:
         """
         Record a reply, without its secrets and those of the conversation up to it.
@@ -191,7 +201,7 @@ class ModelLog:
             self._handle_write_error(error)
 
     def _build_reply_item(
-        self, step: int, reply: dict[str, Any], calls: Sequence[ToolCall], latency_ms: float
+        self, step: int, reply: WireObject, calls: Sequence[ToolCall], latency_ms: float
     ) -> Item:
         reply = {**reply, "messages": to_journal_json(reply["messages"])}
         clean = self._secrets.redact_reply(reply, calls)
@@ -244,7 +254,7 @@ class ModelLog:
         max_size = None if tool is None else self._recorder.runtime.get_max_result_size(tool)
         return build_replayed_result(entry, call.tool_call_id, tool, max_size)
 
-    def _is_done(self, step: int, call: dict[str, Any]) -> bool:
+    def _is_done(self, step: int, call: WireObject) -> bool:
         """Tell whether *call* of a recorded reply is done; another principal's, or of another tool, may have its id."""
         entry = self._run.recording.entries.get(self.build_call_id(step, call["id"]))
         if entry is None or entry.status != "done" or self._run.recording.is_taken(entry):

@@ -279,6 +279,23 @@ class TestResume:
 
         assert "Said." == said == ToolLoop(registry.agent("ann"), fake_model()).run("Go.", "r").text
 
+    @pytest.mark.parametrize("again", ["run", "resume"])
+    def test_a_loop_that_did_not_end_is_gone_on_with_in_the_same_opening(
+        self, registry: ToolRegistry, again: str
+    ) -> None:
+        """Broken promise: it was begun anew, and called again; `resume` said that there is no loop."""
+        model = fake_model(("add", {"x": 1}), ConnectionError(), ("post", {"text": "a"}), "Done.")
+        loop = ToolLoop(registry.agent("ann"), model, retries=0)
+        go_on = {"run": lambda: loop.run("Go."), "resume": lambda: loop.resume("r")}[again]
+        with registry.run("r"):
+            with pytest.raises(ConnectionError):
+                loop.run("Go.")
+            asks = go_on()
+            assert StopReason.APPROVAL_REQUIRED == asks.reason
+            registry.approvals.answer(asks.waiting[0], Allow())
+            assert "Done." == go_on().text
+        assert [(1, 0), "a"] == RAN
+
     def test_delegated_agents_keep_their_chain(self, registry: ToolRegistry) -> None:
         """A loop of a sub-agent calls on behalf of whom it acts for."""
         helper = Agent("boss", registry=registry).delegate("helper")
