@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from praval_tools.access.events import GrantsCounted
 from praval_tools.access.state import AccessState, get_declarer
-from praval_tools.errors import JournalError
+from praval_tools.errors import JournalError, ToolUsageError
 from praval_tools.execution.call_progress import CallPipeline, CallProgress
 from praval_tools.execution.effects import RequestApproval, RunTool
 from praval_tools.execution.runtime import Runtime
@@ -24,7 +24,7 @@ from praval_tools.runs.event_writer import CallSteps, CallWriteState, EventWrite
 from praval_tools.runs.matching import CallMatcher, check_fingerprint, get_principal_text, with_parent_id
 from praval_tools.runs.open_run import OpenRun, use_run
 from praval_tools.runs.recorded_results import build_full_run_result, build_in_doubt_result, build_replayed_result
-from praval_tools.tools.call import ToolCall, ToolResult
+from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.tool import AnyTool
 
 Durability = Literal["full", "intent"]
@@ -212,6 +212,8 @@ class Recorder:
             entered = run.attempts > 0 or run.job is not None
             yield from self._call_writer.write_interruption(write_state, run, error, entered=entered)
             raise
+        if result is not None and write_state.run is not None and write_state.run.closed and _could_not_go_on(result):
+            return replace(result, outcome=Outcome.IN_DOUBT)
         return result
 
     def _refresh_state(self, state: AccessState, grants: frozenset[str]) -> bool:
@@ -250,6 +252,12 @@ def _build_idempotency_key(run_id: str, call_id: str | None) -> str:
     The id of the run is escaped, and so ends at the first `/`.
     """
     return f"{run_id.replace('%', '%25').replace('/', '%2F')}/{call_id}"
+
+
+def _could_not_go_on(result: ToolResult) -> bool:
+    """Tell whether a tool failed as a call that it made came after the end of the run."""
+    error = result.exception
+    return type(error) is ToolUsageError and error.code == "run-closed"
 
 
 def _may_be_repeated(tool: AnyTool | None) -> bool:

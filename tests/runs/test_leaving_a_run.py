@@ -274,3 +274,43 @@ def test_a_tool_that_makes_calls_as_the_registry_closes(tmp_path: Path, idempote
         again = registry.execute(ToolCall("c", "walk", {}, "ann"))
     expected = (Outcome.OK, [1, 2]) if idempotent else (Outcome.IN_DOUBT, [1])
     assert expected == (again.outcome, done)
+
+
+@pytest.mark.parametrize("idempotent", [True, None])
+def test_a_tool_that_makes_calls_after_its_run_was_left(tmp_path: Path, idempotent: bool | None) -> None:
+    """Broken promise: the next call of a tool that a cancelled caller left behind was refused, and it failed for ever."""
+    registry, inside, left, done = ToolRegistry(journal=tmp_path / "r.db"), threading.Event(), threading.Event(), []
+
+    @registry.tool("take_step", owned_by="ann")
+    def take_step(number: int) -> int:
+        """Take a step."""
+        done.append(number)
+        return number
+
+    @registry.tool("walk", owned_by="ann", idempotent=idempotent)
+    def walk() -> int:
+        """Walk."""
+        first = registry.agent("ann").call("take_step", number=1)
+        inside.set()
+        assert left.wait(20)
+        return int(first + registry.agent("ann").call("take_step", number=2))
+
+    @registry.tool("guide", owned_by="ann", idempotent=True)
+    def guide() -> str:
+        """Have somebody walk."""
+        return registry.agent("ann").execute(ToolCall("c", "walk", {})).outcome.value
+
+    async def cancel() -> None:
+        async with registry.run("r"):
+            task = asyncio.ensure_future(registry.agent("ann").acall("guide"))
+            while not inside.is_set():
+                await asyncio.sleep(0.001)
+            task.cancel()
+            await asyncio.wait([task])
+        left.set()
+
+    asyncio.run(cancel())
+    registry.drain(timeout=20)
+    with registry, registry.run("r"):
+        again = registry.agent("ann").execute(ToolCall(None, "guide", {}))
+    assert (("ok", [1, 2]) if idempotent else ("in_doubt", [1])) == (again.result, done)
