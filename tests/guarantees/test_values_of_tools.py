@@ -276,7 +276,7 @@ def test_a_value_that_comes_late() -> None:
     entered, released = threading.Event(), threading.Event()
     with ToolRegistry(journal="memory") as registry:
 
-        @registry.tool("slow", shared=True, timeout=0.01)
+        @registry.tool("slow", shared=True, timeout=0.3)
         def slow() -> Any:
             """Be slow."""
             entered.set()
@@ -285,7 +285,7 @@ def test_a_value_that_comes_late() -> None:
 
         actors.clear()
         assert Outcome.TIMEOUT is registry.execute(ToolCall("1", "slow", {}, "mal")).outcome
-        entered.wait(10)
+        assert entered.wait(10)
         released.set()
         registry.drain(timeout=10)
     assert ["mal"] == actors

@@ -152,6 +152,7 @@ def interrupted(path: str) -> None:
 
     def interrupt(*_: object) -> None:
         if waiting[0]:
+            waiting[0] = False  # none comes before the last one was caught
             raise KeyboardInterrupt
 
     signal.signal(signal.SIGALRM, interrupt)
@@ -163,7 +164,7 @@ def interrupted(path: str) -> None:
             waiting[0] = False
             written.add(str(at))
         except KeyboardInterrupt:
-            waiting[0], caught = False, caught + 1
+            caught += 1
             if caught == 100:
                 break
     signal.setitimer(signal.ITIMER_REAL, 0)
