@@ -278,7 +278,7 @@ def test_a_tool_that_makes_calls_as_the_registry_closes(tmp_path: Path, idempote
 
 @pytest.mark.parametrize("idempotent", [True, None])
 def test_a_tool_that_makes_calls_after_its_run_was_left(tmp_path: Path, idempotent: bool | None) -> None:
-    """Broken promise: the next call of a tool that a cancelled caller left behind was refused, and it failed for ever."""
+    """Broken promise: the next call of a tool that a cancelled caller left behind was refused: it failed for ever."""
     registry, inside, left, done = ToolRegistry(journal=tmp_path / "r.db"), threading.Event(), threading.Event(), []
 
     @registry.tool("take_step", owned_by="ann")
