@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from celery import Celery
-from kombu.exceptions import OperationalError
 
 from praval_tools.execution.engines.errors import EngineError
 
@@ -67,14 +66,14 @@ class Broker:
                 RUN_AGAIN if is_idempotent else RUN_ONCE, (call_id,), task_id=call_id, queue=queue, ignore_result=True,
                 argsrepr="", kwargsrepr="", time_limit=seconds, retry=True, retry_policy=_RETRY,
             )  # fmt: skip
-        except (OperationalError, OSError) as error:
+        except Exception as error:  # each transport has errors of its own, such as for a login that is refused
             raise EngineError(f"The broker of the workers cannot be reached ({type(error).__name__}).") from error
 
     def kill(self, call_id: str) -> None:
         """Have the worker that runs a call kill it; where nobody hears it, the time limit of the message does."""
         try:
             self._app.control.revoke(call_id, terminate=True, signal="SIGKILL")
-        except (OperationalError, OSError):  # it is given up in the store: it changes nothing here any more
+        except Exception:  # it is given up in the store: it changes nothing here any more
             return
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from cutting_proxy import CuttingProxy
 from store_rig import execute as execute_sql
 from store_rig import get_test_database
 from telemetry_rig import Collector, collector
-from worker_rig import PORTS, SUPPORT
+from worker_rig import PORTS, SUPPORT, find_broker_problem
 
 from praval_tools import JournalError, Outcome, ToolCall, ToolResult
 from praval_tools.integrations.celery import engine
@@ -178,6 +178,16 @@ class TestConnections:
             assert known >= outcomes, outcomes
             assert all(not file.exists() or file.stat().st_size == 1 for file in files)
             wait_until(lambda: place.execute("mark", path=str(place.file)).outcome is Outcome.OK)
+
+    @pytest.mark.parametrize("end", ["guest:wrong@127.0.0.1:5672//", "guest:guest@127.0.0.1:5672/nowhere"])
+    def test_that_are_refused(self, end: str, tmp_path: Path) -> None:
+        """Broken promise: a login that RabbitMQ refuses, or a virtual host it does not know, was the tool's error."""
+        if problem := find_broker_problem("rabbitmq"):
+            pytest.skip(problem)
+        with chaos_app.make_registry(str(tmp_path / "runs.db"), f"amqp://{end}", "bank") as registry:
+            chaos_app.grant_all(registry)
+            result = registry.execute(ToolCall(None, "mark", {"path": str(tmp_path / "marks")}, "ann"))
+        assert Outcome.ENGINE_LOST is result.outcome and "cannot be reached" in str(result.error)
 
 
 class TestTraces:
