@@ -106,9 +106,13 @@ def _run_in_threads(
             run_call(index)
 
     jobs = [runtime.threads.submit(run_queued_calls) for _ in range(min(max_parallel, len(indexes)))]
-    with runtime.threads.release_thread():
-        for job in jobs:
-            job.wait(None)
+    try:
+        with runtime.threads.release_thread():
+            for job in jobs:
+                job.wait(None)
+    except BaseException:  # an interrupt of this thread: no more calls begin
+        queue.clear()
+        raise
     for job in jobs:
         if job.error is not None and not has_type(job.error, (StaleDecisionError, NoFreeThreadError)):
             raise job.error

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -308,3 +309,20 @@ class TestBatch:
 
         body.append(meet)
         assert ([True] * 6, [2] * 6) == ([one.success for one in batch(home, [mine("probe")] * 6, 2)], most)
+
+    def test_an_interrupt_begins_no_more_calls(self, home: ToolRegistry) -> None:
+        """Broken promise: after Ctrl-C, the calls of a batch that had not begun began all the same."""
+        begun, go_on = list[int](), threading.Event()
+
+        @home.tool("step", shared=True)
+        def step(number: int) -> None:
+            """Take a step."""
+            begun.append(number)
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            assert go_on.wait(WAIT)
+
+        with pytest.raises(KeyboardInterrupt):
+            home.execute_batch([ToolCall(None, "step", {"number": number}, "ann") for number in range(4)], 1)
+        go_on.set()
+        assert home.drain(timeout=WAIT) == 0
+        assert [0] == begun
