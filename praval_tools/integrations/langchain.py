@@ -390,27 +390,27 @@ def _build_call_id(config: RunnableConfig, call: LangChainCall, message: AIMessa
 # ── approvals ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class ApproveDecision(BaseModel):
+class ApproveDecision(BaseModel, extra="forbid"):
     """A person approves a call."""
 
     type: Literal["approve"]
 
 
-class RejectDecision(BaseModel):
+class RejectDecision(BaseModel, extra="forbid"):
     """A person rejects a call."""
 
     type: Literal["reject"]
     message: str = ""
 
 
-class EditDecision(BaseModel):
+class EditDecision(BaseModel, extra="forbid"):
     """A person has a call run with other arguments."""
 
     type: Literal["edit"]
     edited_action: EditedAction
 
 
-class EditedAction(BaseModel):
+class EditedAction(BaseModel, extra="forbid"):
     """The call with other arguments."""
 
     name: str

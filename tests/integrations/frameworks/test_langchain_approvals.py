@@ -153,7 +153,13 @@ class TestInterrupt:
 
     @pytest.mark.parametrize(
         "answer",
-        [True, {"type": "maybe"}, {"type": "edit", "edited_action": {"name": "steal", "args": {"to": "bob"}}}],
+        [
+            True,
+            {"type": "maybe"},
+            {"type": "edit", "edited_action": {"name": "steal", "args": {"to": "bob"}}},
+            {"type": "approve", "edited_action": {"name": "pay", "args": {"to": "bob"}}},
+            {"type": "approve", "message": "but not today"},
+        ],
     )
     def test_takes_valid_answers_alone(self, registry: ToolRegistry, paid: list[str], answer: Any) -> None:
         """Anything but a decision about this tool raises, and the call can be answered all the same."""
