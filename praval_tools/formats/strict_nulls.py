@@ -77,7 +77,7 @@ class _NullDropper:
         return kind is None or kind == "null" or (isinstance(kind, list) and "null" in kind)
 
     def _choose_branch(self, branches: list[object], value: dict[str, Any] | list[Any]) -> object:
-        """Return the branch of a union that describes *value*, by the types of its members where names do not tell."""
+        """Return the branch of a union that describes *value*: by all its names, and the types of its members."""
         suitable = [branch for branch in branches if self._is_branch_for(branch, value, 0)]
         return next((branch for branch in suitable if self._has_types_of(branch, value, 0)), next(iter(suitable), None))
 
@@ -93,9 +93,16 @@ class _NullDropper:
             return False
         if isinstance(value, list):
             return all(self._has_types_of(schema.get("items"), item, level + 1) for item in value)
-        properties = schema.get("properties", {})
-        members = value.items() if isinstance(value, dict) else ()
-        return all(self._has_types_of(properties.get(name), item, level + 1) for name, item in members)
+        if not isinstance(value, dict):
+            return True
+        properties, required = schema.get("properties", {}), schema.get("required", ())
+        if properties.keys() != value.keys():  # in strict mode all are written
+            return False
+        return all(
+            self._has_types_of(properties[name], item, level + 1)
+            and not (item is None and name in required and not self._allows_null(properties[name], 0))
+            for name, item in value.items()
+        )
 
     def _is_branch_for(self, schema: object, value: dict[str, Any] | list[Any], level: int) -> bool:
         """Tell whether a branch of a union describes *value*: its type, its names, what distinguishes it."""

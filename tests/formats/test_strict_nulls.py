@@ -79,6 +79,22 @@ def take_lists(parts: list[Letter] | list[Part], groups: list[list[Letter]] | li
     return f"{parts} {groups}"
 
 
+@dataclass
+class ByIndex:
+    key: int
+    unit: str = "px"
+
+
+@dataclass
+class ByTitle:
+    key: str | None = "main"
+
+
+def take_titles(title: ByIndex | ByTitle, same: list[ByIndex] | list[ByTitle]) -> Any:
+    """Take."""
+    return f"{title} {same}"
+
+
 def take_keys(first: ByNumber | ByName, second: ByName | ByNumber, many: list[ByNumber] | list[ByName]) -> Any:
     """Take."""
     return f"{first} {second} {many}"
@@ -139,6 +155,13 @@ class TestNulls:
 
         expected = take_keys(ByName("ann"), ByNumber(1, None), [ByName("ann")])
         assert expected == call_strictly(tool, arguments, bound=bound)
+
+    def test_stand_for_defaults_of_the_class_that_has_all_the_names(self, bound: bool) -> None:
+        """Broken promise: a class with more names decided, in which the null could not even be left out."""
+        tool = Tool.from_function(take_titles, "take")
+
+        expected = take_titles(ByTitle(), [ByTitle()])
+        assert expected == call_strictly(tool, {"title": {"key": None}, "same": [{"key": None}]}, bound=bound)
 
     def test_stay_where_there_is_no_default(self, bound: bool) -> None:
         """What may be left out, and has no default in code or schema, is null where a model says so."""
