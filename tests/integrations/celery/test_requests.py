@@ -204,13 +204,14 @@ class TestSealer:
 
 
 class TestMissingParts:
-    def test_no_worker(self, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The outcome says that it did not run, and the command that starts a worker."""
+    def test_no_worker(self, place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+        """The outcome says that it did not run; the log says which command starts a worker, and for whose tools."""
         monkeypatch.setattr(engine, "_TAKE_SECONDS", 0.5)
         place.registry.tool("mark", owned_by=place.home.owner, replace=True, timeout=0.2)(chaos_app.mark)
         result = place.execute("mark", path=str(place.file))
         assert Outcome.ENGINE_LOST is result.outcome
-        assert f"praval-tools worker --app MODULE:REGISTRY --owner '{place.home.owner}'" in str(result.error)
+        assert "did not run" in str(result.error) and place.home.owner not in str(result.error)
+        assert f"praval-tools worker --app MODULE:REGISTRY --owner '{place.home.owner}'" in caplog.text
 
     @pytest.mark.parametrize(
         ("options", "text"),
