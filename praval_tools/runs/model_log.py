@@ -91,6 +91,7 @@ class ModelLog:
             ToolUsageError: There is no recorded loop to resume, or the run was left.
         """
         self._run.check_open()
+        self._run.wait_for_writes()  # of a loop that was stopped, and is now begun again
         find_outer_call = self._run.recording.find_outer_call
         recorded = [loop for loop in self._read_events("loop_began") if isinstance(loop, LoopBegan)
                     and (loop.agent, loop.principal) == (self._agent, self._principal)
@@ -103,10 +104,9 @@ class ModelLog:
             return last.input
         clean = self._secrets.redact_prompt(self._form, prompt)
         digest = compute_redacted_digest(prompt, clean, self._recorder.redactor.make_digest)
-        if equal := [loop for loop in unused if loop.digest == digest]:
-            # one that was stopped before its first reply, and begun again by the program, has none
-            answered = {event.loop_id for event in self._read_replies()}
-            self._load_loop(next((loop for loop in equal if loop.id in answered), equal[0]))
+        match = next((loop for loop in unused if loop.digest == digest), None)
+        if match is not None:
+            self._load_loop(match)
             return prompt
         if owns_run and recorded:
             first_prompt = shorten_repr(recorded[0].input)

@@ -74,6 +74,13 @@ class OpenRun:
         if self.closed or self.process != get_process_name():
             self._raise_not_open()
 
+    def wait_for_writes(self) -> None:
+        """Wait for the records that are on their way, and for which nobody waits."""
+        has_unawaited_writes, self.has_unawaited_writes = self.has_unawaited_writes, False  # later ones are noted anew
+        if has_unawaited_writes:
+            with suppress(JournalError):  # the caller whose record it was has the error
+                self.recorder.store.append([])  # waits for all that was appended before
+
     def release_if_idle(self) -> None:
         """Release the lease if the run is closed and no call is active, after what was written of a late one."""
         if not self.closed or self.active_calls:

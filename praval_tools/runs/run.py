@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any, Final, Self
 
 from msgspec import UNSET
 
 from praval_tools.access import commands
-from praval_tools.errors import JournalError, ToolUsageError, UnusedCallsError
+from praval_tools.errors import ToolUsageError, UnusedCallsError
 from praval_tools.execution.context import resolve_actor
 from praval_tools.execution.deps import use_deps
 from praval_tools.execution.protocols import Dispatcher
@@ -89,12 +88,9 @@ class Run:
         run = self._require_open_run()
         self._leave_context()
         self._recorder.open_runs.pop(self.run_id, None)
-        has_unawaited_writes, run.has_unawaited_writes = run.has_unawaited_writes, False  # later ones are noted anew
         try:
-            # a coroutine that is dropped may end in the writer's own thread, which cannot wait for itself
-            if has_unawaited_writes and kind is not GeneratorExit:
-                with suppress(JournalError):  # the caller whose record it was has the error
-                    self._recorder.store.append([])  # waits for all that was appended before
+            if kind is not GeneratorExit:  # else this may be the writer's own thread, which cannot wait for itself
+                run.wait_for_writes()
         finally:
             run.close()
         if self._strict and kind is None and (unused := run.recording.list_unused()):

@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import threading
 import time
-from contextlib import nullcontext
-from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -222,79 +219,6 @@ class TestResume:
         assert 1 == len(list(registry.journal.runs()))
         assert "Bob says two." == ToolLoop(registry.agent("ann"), fake_model()).run("Go.", "r").text
         assert 2 == len(inner.requests)
-
-    def test_a_loop_whose_run_was_left(self, registry: ToolRegistry) -> None:
-        """Broken promise: what its model said later was recorded, and the run answered from it at its next opening."""
-        asked, go_on, errors = threading.Event(), threading.Event(), list[str]()
-
-        def answer(request: Any) -> str:
-            asked.set()
-            assert go_on.wait(60)
-            return "Too late."
-
-        def begin() -> None:
-            with pytest.raises(ToolUsageError, match="was closed") as caught:
-                ToolLoop(registry.agent("ann"), fake_model(answer)).run("Go.")
-            errors.append(caught.value.code)
-
-        with registry.run("r"):
-            thread = threading.Thread(target=copy_context().run, args=(begin,))
-            thread.start()
-            assert asked.wait(60)
-        go_on.set()
-        thread.join()
-        assert ["run-closed"] == errors
-        assert "In time." == ToolLoop(registry.agent("ann"), fake_model("In time.")).run("Go.", "r").text
-
-    @pytest.mark.parametrize("opens", [True, False])
-    def test_a_loop_that_is_cancelled_and_begun_again(self, tmp_path: Path, opens: bool) -> None:
-        """Broken promise: cancelled while it was written that it began, it asked for all again at the next start."""
-        registry = ToolRegistry(journal=tmp_path / "runs.db")
-        ann = registry.agent("ann")
-
-        async def begin(run_id: str, model: Any) -> str:
-            async with registry.run(run_id) if opens else nullcontext():
-                return str((await ToolLoop(ann, model).arun("Go.", run_id)).text)
-
-        async def main(turns: int) -> None:
-            run_id = f"r{turns}"
-            task = asyncio.ensure_future(begin(run_id, fake_model("First.", "First.")))
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            task.cancel()
-            await asyncio.wait([task])
-            said = await begin(run_id, fake_model("Second."))
-            assert said == await begin(run_id, fake_model())
-
-        with registry:
-            for turns in range(12):
-                asyncio.run(main(turns))
-
-    def test_a_loop_of_equal_ones_that_has_replies_is_gone_on_with(self, registry: ToolRegistry) -> None:
-        """A loop was stopped before its first reply, and begun again in the same opening: its replies are found."""
-        with registry.run("r"):
-            with pytest.raises(KeyboardInterrupt):
-                ToolLoop(registry.agent("ann"), fake_model(KeyboardInterrupt())).run("Go.")
-            said = ToolLoop(registry.agent("ann"), fake_model("Said.")).run("Go.").text
-
-        assert "Said." == said == ToolLoop(registry.agent("ann"), fake_model()).run("Go.", "r").text
-
-    @pytest.mark.parametrize("again", ["run", "resume"])
-    def test_a_loop_that_did_not_end_is_gone_on_with_in_the_same_opening(
-        self, registry: ToolRegistry, again: str
-    ) -> None:
-        """Broken promise: it was begun anew, and called again; `resume` said that there is no loop."""
-        model = fake_model(("add", {"x": 1}), ConnectionError(), ("post", {"text": "a"}), "Done.")
-        loop = ToolLoop(registry.agent("ann"), model, retries=0)
-        go_on = {"run": lambda: loop.run("Go."), "resume": lambda: loop.resume("r")}[again]
-        with registry.run("r"):
-            with pytest.raises(ConnectionError):
-                loop.run("Go.")
-            asks = go_on()
-            assert StopReason.APPROVAL_REQUIRED == asks.reason
-            registry.approvals.answer(asks.waiting[0], Allow())
-            assert "Done." == go_on().text
-        assert [(1, 0), "a"] == RAN
 
     def test_delegated_agents_keep_their_chain(self, registry: ToolRegistry) -> None:
         """A loop of a sub-agent calls on behalf of whom it acts for."""

@@ -145,7 +145,11 @@ def test_results_for_which_no_call_waited(store: BusyStore) -> None:
 
 
 def test_but_no_coroutine_that_nobody_awaits_any_more(store: BusyStore) -> None:
-    """It may be the writer's own thread that drops the last reference to it: there, nothing can be waited for."""
+    """
+    It may be the writer's own thread that drops the last reference to it: there, nothing can be waited for.
+
+    The run is free once all is written.
+    """
     registry = ToolRegistry(journal=store)
 
     @registry.tool("pay", owned_by="ann", requires_approval=True)
@@ -165,7 +169,9 @@ def test_but_no_coroutine_that_nobody_awaits_any_more(store: BusyStore) -> None:
 
     asyncio.run(drop_call())
     assert not store.gate.is_set()
-    store.gate.set()
+    with pytest.raises(RunBusyError):
+        registry.run("r").__enter__()
+    store.append([])
     with registry.run("r"):
         pass
     registry.close()

@@ -1,0 +1,131 @@
+"""Loops that are stopped, and begun again: in the same opening of their run, or in the next."""
+
+# Tests of: runs/model_log, loop/state_machine
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from contextlib import nullcontext
+from contextvars import copy_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+from loop_rig import RAN, add, registry  # noqa: F401
+from write_ahead_rig import FailingStore
+
+from praval_tools import Allow, ToolCall, ToolRegistry, ToolUsageError
+from praval_tools.journal.storage.sql_store import SqlStore
+from praval_tools.loop import StopReason, ToolLoop
+from praval_tools.testing import fake_model
+
+
+class TestStopped:
+    def test_a_loop_whose_run_was_left(self, registry: ToolRegistry) -> None:
+        """Broken promise: what its model said later was recorded, and the run answered from it at its next opening."""
+        asked, go_on, errors = threading.Event(), threading.Event(), list[str]()
+
+        def answer(request: Any) -> str:
+            asked.set()
+            assert go_on.wait(60)
+            return "Too late."
+
+        def begin() -> None:
+            with pytest.raises(ToolUsageError, match="was closed") as caught:
+                ToolLoop(registry.agent("ann"), fake_model(answer)).run("Go.")
+            errors.append(caught.value.code)
+
+        with registry.run("r"):
+            thread = threading.Thread(target=copy_context().run, args=(begin,))
+            thread.start()
+            assert asked.wait(60)
+        go_on.set()
+        thread.join()
+        assert ["run-closed"] == errors
+        assert "In time." == ToolLoop(registry.agent("ann"), fake_model("In time.")).run("Go.", "r").text
+
+    @pytest.mark.parametrize("opens", [True, False])
+    def test_a_loop_that_is_cancelled_and_begun_again(self, tmp_path: Path, opens: bool) -> None:
+        """Broken promise: cancelled while it was written that it began, it asked for all again at the next start."""
+        registry = ToolRegistry(journal=tmp_path / "runs.db")
+        ann = registry.agent("ann")
+
+        async def begin(run_id: str, model: Any) -> str:
+            async with registry.run(run_id) if opens else nullcontext():
+                return str((await ToolLoop(ann, model).arun("Go.", run_id)).text)
+
+        async def main(turns: int) -> None:
+            run_id = f"r{turns}"
+            task = asyncio.ensure_future(begin(run_id, fake_model("First.", "First.")))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+            said = await begin(run_id, fake_model("Second."))
+            assert said == await begin(run_id, fake_model())
+
+        with registry:
+            for turns in range(12):
+                asyncio.run(main(turns))
+
+    def test_a_loop_that_is_cancelled_and_begun_again_in_one_opening(self, tmp_path: Path) -> None:
+        """Broken promise: its reply, which was still being written, was asked for again, and called again later."""
+        path, asked, written = tmp_path / "runs.db", list[int](), list[str]()
+        store = FailingStore(SqlStore(path))
+        store.before = written.append
+        registry = ToolRegistry(journal=store)
+        registry.tool("add", shared=True)(add)
+
+        def reply(request: Any) -> Any:
+            asked.append(request.step)
+            if asked == [1]:  # another process is writing, for a moment
+                other = sqlite3.connect(path, check_same_thread=False)
+                other.execute("BEGIN IMMEDIATE")
+                threading.Timer(0.3, other.close).start()
+            return ToolCall(f"c{len(asked)}", "add", {"x": 1}) if request.step == 1 else "Done."
+
+        async def main() -> None:
+            async with registry.run("r", match="id"):
+                task = asyncio.ensure_future(begin())
+                while "model_replied" not in written:
+                    await asyncio.sleep(0)
+                task.cancel()
+                await asyncio.wait([task])
+                await begin()
+            async with registry.run("r", match="id"):
+                await begin()
+
+        begin = lambda: ToolLoop(registry.agent("ann"), fake_model(reply, reply)).arun("Go.")
+        with registry:
+            RAN.clear()
+            asyncio.run(main())
+        store.store.close()
+        assert ([(1, 0)], [1, 2]) == (RAN, asked)
+
+    def test_a_loop_that_was_stopped_before_its_first_reply_is_continued(self, registry: ToolRegistry) -> None:
+        """Begun again in the same opening, it is the same loop: the next start finds its replies."""
+        with registry.run("r"):
+            with pytest.raises(KeyboardInterrupt):
+                ToolLoop(registry.agent("ann"), fake_model(KeyboardInterrupt())).run("Go.")
+            said = ToolLoop(registry.agent("ann"), fake_model("Said.")).run("Go.").text
+
+        assert "Said." == said == ToolLoop(registry.agent("ann"), fake_model()).run("Go.", "r").text
+
+    @pytest.mark.parametrize("again", ["run", "resume"])
+    def test_a_loop_that_did_not_end_is_gone_on_with_in_the_same_opening(
+        self, registry: ToolRegistry, again: str
+    ) -> None:
+        """Broken promise: it was begun anew, and called again; `resume` said that there is no loop."""
+        model = fake_model(("add", {"x": 1}), ConnectionError(), ("post", {"text": "a"}), "Done.")
+        loop = ToolLoop(registry.agent("ann"), model, retries=0)
+        go_on = {"run": lambda: loop.run("Go."), "resume": lambda: loop.resume("r")}[again]
+        with registry.run("r"):
+            with pytest.raises(ConnectionError):
+                loop.run("Go.")
+            asks = go_on()
+            assert StopReason.APPROVAL_REQUIRED == asks.reason
+            registry.approvals.answer(asks.waiting[0], Allow())
+            assert "Done." == go_on().text
+        assert [(1, 0), "a"] == RAN
