@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from praval_tools.access.other_registry import with_other_registry
 from praval_tools.access.queries import find_similar_callable_tools
 from praval_tools.access.records import Principal
-from praval_tools.errors import RegistryClosedError, format_suggestion
+from praval_tools.errors import RegistryClosedError, ToolInDoubtError, format_suggestion
 from praval_tools.execution.context import SCOPE
 from praval_tools.execution.effects import RunTool
 from praval_tools.execution.failures import classify_failure
@@ -106,7 +106,7 @@ def build_run_cancelled_result(run: RunTool, started: float) -> ToolResult:
 def build_tool_error_result(run: RunTool, error: BaseException, started: float) -> ToolResult:
     """Return the result of a call whose function raised; in doubt where it could not go on, as the registry closed."""
     outcome, error_type = classify_failure(run.tool.name, error)
-    if has_type(error, RegistryClosedError) and run.runtime.access_store.closed:
+    if has_type(error, (RegistryClosedError, ToolInDoubtError)) and run.runtime.access_store.closed:
         outcome = Outcome.IN_DOUBT
     return ToolResult(
         run.call_id, run.tool.name, run.call.agent, outcome, None,

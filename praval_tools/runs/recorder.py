@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from praval_tools.access.events import GrantsCounted
 from praval_tools.access.state import AccessState, get_declarer
-from praval_tools.errors import JournalError, ToolUsageError
+from praval_tools.errors import JournalError, ToolInDoubtError, ToolUsageError
 from praval_tools.execution.call_progress import CallPipeline, CallProgress
 from praval_tools.execution.effects import RequestApproval, RunTool
 from praval_tools.execution.runtime import Runtime
@@ -255,9 +255,9 @@ def _build_idempotency_key(run_id: str, call_id: str | None) -> str:
 
 
 def _could_not_go_on(result: ToolResult) -> bool:
-    """Tell whether a tool failed as a call that it made came after the end of the run."""
+    """Tell whether a tool failed as a call that it made came after the end of the run, or was stopped by that."""
     error = result.exception
-    return type(error) is ToolUsageError and error.code == "run-closed"
+    return type(error) is ToolInDoubtError or (type(error) is ToolUsageError and error.code == "run-closed")
 
 
 def _may_be_repeated(tool: AnyTool | None) -> bool:

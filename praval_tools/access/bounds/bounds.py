@@ -110,7 +110,8 @@ class Bounds:
         """
         value: dict[str, dict[str, object]] = {"given": dict(given), "filled": dict(filled)}
         if self.parameter_names is not None:
-            value = {"given": {}, "filled": {name: filled[name] for name in self.parameter_names if name in filled}}
+            bounded = {name: filled[name] for name in sorted(self.parameter_names) if name in filled}
+            value = {"given": {}, "filled": bounded}
         try:
             for item in value["filled"].values():  # the validator need not look at the keys of an object
                 if isinstance(item, dict) and not all(isinstance(key, str) for key in item):
