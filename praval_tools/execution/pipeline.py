@@ -91,6 +91,8 @@ def make_pipeline(
     steps = _decide_and_run(runtime, progress) if known_result is None else _return_known_result(known_result)
     if runtime.recorder is not None:
         steps = runtime.recorder.record_call(progress, steps)
+    if runtime.refuser is not None:
+        steps = runtime.refuser.record_call(progress, steps)
     if runtime.hooks.after:
         steps = _notify_after_call(runtime, progress, steps)
     return steps if runtime.tracer is None else runtime.tracer.trace_call(progress, steps)

@@ -124,6 +124,8 @@ class Runtime:
     """What the calls of one registry share; frames and contexts hand *registry* on."""
 
     recorder: CallRecorder | None = None
+    refuser: CallRecorder | None = None
+    """In the process of a tool, where its function makes no calls by registries of its own, recorded or not."""
 
     def __init__(self, store: StateStore, clock: Clock, options: RegistryOptions, registry: Any) -> None:
         self.access_store, self.clock, self.options, self.registry = store, clock, options, registry

@@ -63,7 +63,7 @@ def main(descriptor: int) -> None:
     channel = Channel(socket.socket(fileno=descriptor), is_worker=True)
     handle_forks(channel, in_child=Channel.close)  # what a function forks must not speak for it
     ProcessEngine.is_refused_here = True
-    Runtime.recorder = CallRefuser()
+    Runtime.recorder = Runtime.refuser = CallRefuser()
     _Worker(channel).run()
 
 
@@ -89,7 +89,8 @@ class _Worker:
         self._forwarder = CallForwarder(channel.send)
         self._implementations: dict[DescribedFunction, ToolImplementation] = {}
         self._registry = ToolRegistry(name="of the calling process")
-        get_runtime(self._registry).recorder = self._forwarder
+        runtime = get_runtime(self._registry)
+        runtime.recorder, runtime.refuser = self._forwarder, None
         self._is_busy = False
 
     def run(self) -> None:

@@ -383,9 +383,14 @@ class TestFunctions:
             result = own.execute(ToolCall(None, "catch_call", arguments, "ann", engine="process"))
         assert (Outcome.OK, True) == (result.outcome, "cannot be sent" in str(result.result))
 
-    def test_that_call_a_copy_of_a_registry(self, registry: ToolRegistry) -> None:
-        """A registry that the module made is another one there: a call by it is refused, and says how to call."""
-        result = call(registry, "call_elsewhere", name="get_pid")
+    @pytest.mark.parametrize("home", ["plain", "recorded", "counted"])
+    def test_that_call_a_copy_of_a_registry(self, registry: ToolRegistry, home: str) -> None:
+        """
+        A registry that the module made is another one there: a call by it is refused, and says how to call.
+
+        Broken promise: with a journal, or where calls were counted, it was decided there, and in no run.
+        """
+        result = call(registry, "call_elsewhere", name="get_pid", home=home)
         assert (Outcome.TOOL_ERROR, True) == (result.outcome, "current_agent()" in str(result.error))
 
     def test_that_leave_threads_behind(self) -> None:

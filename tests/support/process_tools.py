@@ -41,7 +41,10 @@ def get_pid() -> int:
     return os.getpid()
 
 
-OTHER.tool("get_pid", shared=True)(get_pid)
+RECORDED, COUNTED = ToolRegistry(name="recorded", journal="memory"), ToolRegistry(name="counted")
+COUNTED.stats.track_usage = True
+for _registry in (OTHER, RECORDED, COUNTED):
+    _registry.tool("get_pid", shared=True)(get_pid)
 
 
 def end(how: str) -> None:
@@ -155,9 +158,9 @@ def give_circle() -> Any:
     return value
 
 
-def call_elsewhere(name: str) -> Any:
+def call_elsewhere(name: str, home: str) -> Any:
     """Call a tool of a registry of this module."""
-    return OTHER.agent("ann").call(name)
+    return {"plain": OTHER, "recorded": RECORDED, "counted": COUNTED}[home].agent("ann").call(name)
 
 
 def keep_agent() -> None:
