@@ -10,6 +10,7 @@ from praval_tools.access.events import GrantsCounted
 from praval_tools.access.state import AccessState, get_declarer
 from praval_tools.errors import JournalError, ToolInDoubtError, ToolUsageError
 from praval_tools.execution.call_progress import CallPipeline, CallProgress
+from praval_tools.execution.context import iter_active_frames
 from praval_tools.execution.effects import RequestApproval, RunTool
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.redaction.redactor import Redactor
@@ -25,6 +26,7 @@ from praval_tools.runs.matching import CallMatcher, check_fingerprint, get_princ
 from praval_tools.runs.open_run import OpenRun, use_run
 from praval_tools.runs.recorded_results import build_full_run_result, build_in_doubt_result, build_replayed_result
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
+from praval_tools.tools.frames import GIVEN_UP
 from praval_tools.tools.tool import AnyTool
 
 Durability = Literal["full", "intent"]
@@ -74,6 +76,7 @@ class Recorder:
             try:
                 run.active_calls.append(None)
                 run.check_open()
+                _refuse_call_of_given_up_work()
                 result = replace((yield from self._replay_or_record(progress, steps, plan, run)), run_id=run.run_id)
             finally:
                 run.active_calls.pop()
@@ -252,6 +255,16 @@ def _build_idempotency_key(run_id: str, call_id: str | None) -> str:
     The id of the run is escaped, and so ends at the first `/`.
     """
     return f"{run_id.replace('%', '%25').replace('/', '%2F')}/{call_id}"
+
+
+def _refuse_call_of_given_up_work() -> None:
+    """Refuse a call of a tool for which nobody waits any more: it may be made again, with the calls inside of it."""
+    if any(frame[GIVEN_UP] for frame in iter_active_frames()):
+        raise ToolUsageError(
+            "The call inside of which this one is made was given up: it ran out of time, or was cancelled. "
+            "It makes no more calls in its run.",
+            "call-given-up",
+        )
 
 
 def _could_not_go_on(result: ToolResult) -> bool:

@@ -49,10 +49,11 @@ CONFINED_ACTOR_PREFIXES: Final = ("plugin:", "tool:")
 Frame = list[Any]
 """One running piece of work, from `make_frame`; a list, since each call makes one and nothing is made faster."""
 
-SCOPE, ARGUMENTS, PARENT, CALL, ENDED, SETTINGS, OPEN_CHANGES = range(7)
+SCOPE, ARGUMENTS, PARENT, CALL, ENDED, SETTINGS, OPEN_CHANGES, GIVEN_UP = range(8)
 """
 The indexes of a frame: `PARENT` is the frame that it was entered from, `ENDED` whether its work has ended,
-`SETTINGS` what is set in its context, and `OPEN_CHANGES` a list of what the work has to leave before it ends.
+`SETTINGS` what is set in its context, `OPEN_CHANGES` a list of what the work has to leave before it ends, and
+`GIVEN_UP` whether nobody waits for its call any more, while it goes on.
 """
 
 Settings = dict[object, object]
@@ -61,7 +62,7 @@ Settings = dict[object, object]
 
 def make_frame(scope: FrameScope, arguments: object = None, call: object = None) -> Frame:
     """Return the frame of work that begins; tasks that the work leaves behind keep the frame after it has ended."""
-    return [scope, arguments, None, call, False, None, None]
+    return [scope, arguments, None, call, False, None, None, False]
 
 
 class SettingsFrame(Frame):
@@ -79,7 +80,7 @@ def derive_frame(frame: Frame | None, settings: Settings) -> Frame | None:
     if not settings and work is None:
         return None
     scope = _OPERATOR_SCOPE if work is None else work[SCOPE]
-    return SettingsFrame((scope, None, work, None, True, settings or None, None))
+    return SettingsFrame((scope, None, work, None, True, settings or None, None, False))
 
 
 def get_work_frame(frame: Frame | None) -> Frame | None:

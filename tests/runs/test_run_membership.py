@@ -143,6 +143,28 @@ class TestBelonging:
                     left_behind.run(rig.call, "a", 1, run_id=run_id)
         assert [] == rig.ran
 
+    def test_an_attempt_that_was_given_up_makes_no_more_calls(self, rig: Rig) -> None:
+        """Broken promise: it went on beside the next attempt of its call, and both made the call inside of it."""
+        attempts, go_on, errors = list[int](), threading.Event(), list[str]()
+
+        @rig.registry.tool("pay_all", owned_by="ann", idempotent=True, timeout=0.3, retries=1)
+        def pay_all(number: int) -> int:
+            """Pay all."""
+            attempts.append(number)
+            if len(attempts) == 1:
+                assert go_on.wait(60)
+            try:
+                return int(rig.registry.agent("ann").call("add", number=number))
+            except ToolUsageError as error:
+                errors.append(error.code)
+                raise
+
+        with rig.registry.run("r"):
+            assert 2 == rig.call("a", 1, "pay_all").result
+            go_on.set()
+            assert 0 == rig.registry.drain(timeout=60)
+        assert ([1, 1], [1], ["call-given-up"]) == (attempts, rig.ran, errors)
+
     def test_forked_inside_of_a_run(self, rig: Rig) -> None:
         """A forked process is refused in its parent's run, has one of its own, and the parent goes on."""
         with rig.registry.run("r"):
