@@ -53,9 +53,10 @@ def _iter_bound_problems(bound: object, places: Sequence[BoundedValue], label: s
         return
     for value in [*list_or_empty(bound.get("enum")), bound.get("const")]:
         yield from _iter_value_problems(value, places, label)
-    if all(place.is_decimal_of_model for place in places) and (keywords := list_text_keywords(bound)):
+    texts = [place for place in places if not place.is_never_text] or [BoundedValue(str)]
+    if all(place.is_decimal_of_model for place in texts) and (keywords := list_text_keywords(bound)):
         yield describe_decimal_texts(label, keywords)
-    if all(place.is_text_of_bytes for place in places) and (keywords := list_text_keywords({**bound, "type": None})):
+    if all(place.is_text_of_bytes for place in texts) and (keywords := list_text_keywords({**bound, "type": None})):
         yield f"{label}: {', '.join(keywords)} applies to text; bytes of a pydantic model are compared as base64"
     for part in _list_branches(bound):
         yield from _iter_bound_problems(part, places, label)
@@ -75,7 +76,8 @@ def _iter_value_problems(value: object, places: Sequence[BoundedValue], label: s
     if not places:
         return
     if isinstance(value, str):
-        problems = [_find_text_problem(value, place, label) for place in places]
+        texts = [place for place in places if not place.is_never_text] or places
+        problems = [_find_text_problem(value, place, label) for place in texts]
         yield from problems[:1] if all(problems) else ()
     elif isinstance(value, list):
         found = False
@@ -96,6 +98,8 @@ def _iter_value_problems(value: object, places: Sequence[BoundedValue], label: s
 
 def _find_text_problem(text: str, place: BoundedValue, label: str) -> str:
     """Return why values of *place* are never compared as *text*; empty where they may be."""
+    if place.is_never_text:
+        return f"{label}: {shorten_repr(text)} is text, which no {format_hint(place.bare_hint)} is"
     if not place.may_change_texts:
         return ""
     try:

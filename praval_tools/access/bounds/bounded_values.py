@@ -63,6 +63,11 @@ class BoundedValue:
         return [branch for branch in self.branches if _may_be_text(branch)]
 
     @property
+    def is_never_text(self) -> bool:
+        """Whether it is a number, a truth value, null, an array or an object, whatever text is given for it."""
+        return not self._text_branches
+
+    @property
     def may_change_texts(self) -> bool:
         """Whether a text may be compared as another one than was given."""
         hints = [branch.bare_hint for branch in self._text_branches]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import make_dataclass
+from dataclasses import dataclass, make_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from ipaddress import IPv6Address
@@ -274,6 +274,48 @@ class TestDecimalsOfModels:
         assert [Outcome.FORBIDDEN, Outcome.FORBIDDEN, Outcome.OK] == [
             call(registry, given, "model") for given in (100, "100.0", "101")
         ]
+
+
+@dataclass
+class ById:
+    v: UUID
+
+
+@dataclass
+class ByNumber:
+    v: int | bool | None | list[int]
+
+
+class BytesModel(BaseModel):
+    v: bytes
+
+
+class NumberModel(BaseModel):
+    v: int
+
+
+class TestTextsOfOtherTypes:
+    """A text that is named for what is never text denied nothing, also beside a type that has texts."""
+
+    @pytest.mark.parametrize("hint", [int, float | None, bool, list[int], dict[str, int]], ids=str)
+    @pytest.mark.parametrize(
+        "bound", [{"not": {"const": "1"}}, {"enum": ["1", 1]}, {"not": {"enum": ["1", "2"]}}], ids=str
+    )
+    def test_are_refused(self, hint: Any, bound: dict[str, Any]) -> None:
+        """Broken promise: 1 and "1" met a bound that forbids "1"."""
+        with pytest.raises(GrantError, match="'1' is text, which no"):
+            grant(hint, bound)
+
+    @pytest.mark.parametrize("hint", [ById | ByNumber, ByNumber | ById], ids=str)
+    def test_of_another_class_change_nothing(self, hint: Any) -> None:
+        """Broken promise: a UUID in capitals was admitted by the bound that forbids it, beside a class with numbers."""
+        with pytest.raises(GrantError, match="is compared in another spelling"):
+            grant(hint, {"not": {"properties": {"v": {"const": UPPER}}}})
+
+    def test_patterns_of_bytes_beside_numbers(self) -> None:
+        """Broken promise: so was the text of bytes that a pattern forbids."""
+        with pytest.raises(GrantError, match="compared as base64"):
+            grant(BytesModel | NumberModel, {"not": {"properties": {"v": {"pattern": "^abc"}}}})
 
 
 def test_code_of_a_class_runs_without_rights() -> None:
