@@ -294,7 +294,7 @@ class NumberModel(BaseModel):
     v: int
 
 
-class TestTextsOfOtherTypes:
+class TestTextsOfNumbers:
     """A text that is named for what is never text denied nothing, also beside a type that has texts."""
 
     @pytest.mark.parametrize("hint", [int, float | None, bool, list[int], dict[str, int]], ids=str)
