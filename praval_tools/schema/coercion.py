@@ -104,7 +104,11 @@ class Repairer:
         return self._repair_list(part, value, path) if isinstance(value, list) else value
 
     def _repair_union(self, part: JsonSchema, branches: list[SchemaPart], value: Any, path: JsonPath) -> Any:
-        """Take the branch under which the fewest repairs make the value valid; a valid value stays."""
+        """
+        Take the branch under which the fewest repairs make the value valid; a valid value stays.
+
+        So does an object that other branches take, too, once a null is left out: it would be read as any of them.
+        """
         if self._budget <= 0 or self._is_part_valid(part, value):
             return value
         start, best_repairs, best_value = len(self.repairs), list[Repair](), value
@@ -114,8 +118,11 @@ class Repairer:
             repairs = self.repairs[start:]
             del self.repairs[start:]
             is_better = repairs and (not best_repairs or len(repairs) < len(best_repairs))
-            if is_better and self._is_part_valid(part, repaired):
+            if is_better and self._is_part_valid(part, repaired) and self._is_part_valid(branch, repaired):
                 best_repairs, best_value = repairs, repaired
+        is_left_out = isinstance(best_value, dict) and len(best_value) < len(value)
+        if is_left_out and sum(self._is_part_valid(branch, best_value) for branch in branches) > 1:
+            return value
         self.repairs += best_repairs
         return best_value
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from decimal import Decimal
 from enum import Enum, IntEnum
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 import pytest
 from type_strategies import ask, echo, given_tool
 
-from praval_tools import Outcome, Tool, ToolResult
+from praval_tools import Outcome, Tool, ToolCall, ToolRegistry, ToolResult
 
 
 class Color(Enum):
@@ -254,6 +254,56 @@ class TestUnion:
     def test_what_spells_no_member_is_refused(self, hint: Any, value: Any) -> None:
         """A union repairs no more than its members would."""
         assert_refused(ask(echo(hint), {"value": value}))
+
+
+class Refund(TypedDict):
+    order: str
+    note: NotRequired[str]
+
+
+class Cancel(TypedDict):
+    order: str
+    reason: NotRequired[str]
+
+
+class Page(TypedDict):
+    number: int
+    name: NotRequired[str]
+
+
+class Everything(TypedDict):
+    limit: NotRequired[int]
+
+
+class TestNullsInUnions:
+    @pytest.mark.parametrize(
+        ("hint", "value"),
+        [(Refund | Cancel, {"order": "a", "reason": None}), (Page | Everything, {"name": None})],
+        ids=["of classes that they tell apart", "of a class that lacks something else"],
+    )
+    def test_are_refused(self, hint: Any, value: Any) -> None:
+        """Broken promise: the null was left out, and the object was one of another class, which had no such field."""
+        registry = ToolRegistry()
+        registry.register_tool(make_tool(hint))
+        assert Outcome.INVALID_ARGUMENTS is registry.execute(ToolCall(None, "take", {"value": value}, "ann")).outcome
+
+    def test_of_a_class_that_the_rest_tells(self) -> None:
+        """The null is left out where the object is of one class without it."""
+        registry = ToolRegistry()
+        registry.register_tool(make_tool(Page | Everything))
+        result = registry.execute(ToolCall(None, "take", {"value": {"number": "3", "name": None}}, "ann"))
+        assert {"number": 3} == result.result
+
+
+def make_tool(hint: Any) -> Tool[..., Any]:
+    """Return a tool that gives its value back."""
+
+    def take(value: Any) -> Any:
+        """Take."""
+        return value
+
+    take.__annotations__["value"] = hint
+    return Tool.from_function(take, "take", shared=True)
 
 
 class TestWhole:
