@@ -235,7 +235,7 @@ class Executor:
 
         def run(call: ToolCall, arguments: Arguments) -> ToolResult:
             started = monotonic()
-            frame: Frame = [scope, arguments, None, call, False, None, None]
+            frame: Frame = [scope, arguments, None, call, False, None, None, False]
             try:
                 value = function(arguments, frame)
             except FastPathMiss as miss:
@@ -279,7 +279,7 @@ class Executor:
 
         async def run(call: ToolCall, arguments: Arguments) -> ToolResult:
             started = monotonic()
-            frame: Frame = [scope, arguments, None, call, False, None, None]
+            frame: Frame = [scope, arguments, None, call, False, None, None, False]
             try:
                 value = await function(arguments, frame)
             except FastPathMiss as miss:
