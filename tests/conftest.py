@@ -50,7 +50,7 @@ if "TMPDIR" not in os.environ and os.access(_MEMORY, os.W_OK) and shutil.disk_us
 KEPT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("fast", max_examples=5, derandomize=True, **KEPT)
 settings.register_profile("default", max_examples=50, derandomize=True, **KEPT)
-settings.register_profile("ci", max_examples=120, derandomize=True, **KEPT)
+settings.register_profile("ci", max_examples=200, derandomize=True, **KEPT)
 settings.register_profile("fuzz", max_examples=1_000, **KEPT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 

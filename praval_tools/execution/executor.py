@@ -102,8 +102,9 @@ class Executor:
 
     @property
     def _is_followed(self) -> bool:
-        """Whether calls are recorded or traced."""
-        return self.runtime.recorder is not None or self.runtime.tracer is not None
+        """Whether calls are recorded, traced or checked, which the fast path does not do."""
+        runtime = self.runtime
+        return runtime.recorder is not None or runtime.tracer is not None or runtime.check_call is not None
 
     def _needs_pipeline_for_all(self) -> bool:
         """Tell whether a change or an exclusive call is open; meanwhile, all calls need the pipeline."""

@@ -12,6 +12,7 @@ from types import MappingProxyType, MemberDescriptorType, SimpleNamespace
 from typing import Any, Final, cast
 
 from praval_tools.errors import (
+    RegistryClosedError,
     ToolAccessError,
     ToolApprovalError,
     ToolArgumentsError,
@@ -20,6 +21,7 @@ from praval_tools.errors import (
     ToolInDoubtError,
     ToolLimitedError,
     ToolTimeoutError,
+    ToolUsageError,
     UnknownToolCallError,
 )
 from praval_tools.names import call_or_default, describe_error, get_class_name, has_type
@@ -203,6 +205,29 @@ def classify_failure(tool: str, error: BaseException) -> tuple[Outcome, str]:
         code = read_attribute(tool, error, "code")
         return Outcome.IN_DOUBT, code if type(code) is str else ToolInDoubtError.code
     return Outcome.TOOL_ERROR, get_error_type_name(tool, error)
+
+
+def is_of_ended_work(error: BaseException) -> bool:
+    """
+    Tell whether *error* says, itself or by one that led to it, that a call could not be made any more, or is in doubt.
+
+    Where its run was left or its registry is closed, such an error says nothing of the tool that raised it.
+    """
+    seen, stack = dict[int, object](), list[object]([error])
+    while stack:
+        part = stack.pop()
+        if id(part) in seen:
+            continue
+        seen[id(part)] = part
+        if issubclass(kind := type(part), BaseException):
+            stopped = cast(BaseException, part)
+            is_left = kind is ToolUsageError and stopped.__dict__.get("code") == "run-closed"
+            if is_left or issubclass(kind, (RegistryClosedError, ToolInDoubtError)):
+                return True
+            stack += _iter_exception_parts(stopped)
+        elif kind is tuple:  # of a group
+            stack += cast("tuple[object, ...]", part)
+    return False
 
 
 def make_typed_error(result: ToolResult) -> BaseException:

@@ -78,6 +78,8 @@ def make_pipeline(
         progress: The steps that the fast path took before it gave the call up.
         is_async: Whether the driver is async.
     """
+    if runtime.check_call is not None:
+        runtime.check_call(call)
     if type(call.arguments) is dict:  # what is judged, run and recorded is what the caller gave at one moment
         call = replace(call, arguments=copy_arguments(call.arguments))
     if progress is None:
@@ -91,8 +93,6 @@ def make_pipeline(
     steps = _decide_and_run(runtime, progress) if known_result is None else _return_known_result(known_result)
     if runtime.recorder is not None:
         steps = runtime.recorder.record_call(progress, steps)
-    if runtime.refuser is not None:
-        steps = runtime.refuser.record_call(progress, steps)
     if runtime.hooks.after:
         steps = _notify_after_call(runtime, progress, steps)
     return steps if runtime.tracer is None else runtime.tracer.trace_call(progress, steps)
@@ -142,6 +142,8 @@ def _decide_and_run(runtime: Runtime, progress: CallProgress) -> CallPipeline:
             progress.judged_arguments, progress.failure = None, result  # the tool may have changed its own
             seconds = _compute_retry_delay(runtime, run, result)
             if seconds is None:
+                if result.decision is not None and not result.decision.allowed:  # a worker decided so
+                    progress.cancel_limits(runtime.limits)
                 return result
             yield Sleep(seconds)
             if runtime.access_store.closed:

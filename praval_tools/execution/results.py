@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from praval_tools.access.other_registry import with_other_registry
 from praval_tools.access.queries import find_similar_callable_tools
 from praval_tools.access.records import Principal
-from praval_tools.errors import RegistryClosedError, ToolInDoubtError, format_suggestion
+from praval_tools.errors import format_suggestion
 from praval_tools.execution.context import SCOPE
 from praval_tools.execution.effects import RunTool
 from praval_tools.execution.failures import classify_failure
 from praval_tools.execution.runtime import Runtime
-from praval_tools.names import has_type, shorten_repr
+from praval_tools.names import shorten_repr
 from praval_tools.schema.coercion import Repair
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.decision import Decision
@@ -104,10 +104,8 @@ def build_run_cancelled_result(run: RunTool, started: float) -> ToolResult:
 
 
 def build_tool_error_result(run: RunTool, error: BaseException, started: float) -> ToolResult:
-    """Return the result of a call whose function raised; in doubt where it could not go on, as the registry closed."""
+    """Return the result of a call whose function raised."""
     outcome, error_type = classify_failure(run.tool.name, error)
-    if has_type(error, (RegistryClosedError, ToolInDoubtError)) and run.runtime.access_store.closed:
-        outcome = Outcome.IN_DOUBT
     return ToolResult(
         run.call_id, run.tool.name, run.call.agent, outcome, None,
         run.runtime.render_error(run.tool, error, run.frame[SCOPE]), error_type,

@@ -49,6 +49,7 @@ from praval_tools.forks import FOR_EVER, ForkSafeLock, handle_forks
 from praval_tools.names import OPERATOR, describe_error, describe_registry, get_plain_type, has_type
 from praval_tools.schema.json_input import MAX_BYTES
 from praval_tools.schema.json_values import MAX_DEPTH
+from praval_tools.tools.call import ToolCall
 from praval_tools.tools.frames import refuse_others_than_operator
 from praval_tools.tools.metadata import iter_invalid_values
 from praval_tools.tools.tool import AnyTool
@@ -124,8 +125,8 @@ class Runtime:
     """What the calls of one registry share; frames and contexts hand *registry* on."""
 
     recorder: CallRecorder | None = None
-    refuser: CallRecorder | None = None
-    """In the process of a tool, where its function makes no calls by registries of its own, recorded or not."""
+    check_call: Callable[[ToolCall], None] | None = None
+    """In the process of a tool: raises where its function makes a call by a registry of that process."""
 
     def __init__(self, store: StateStore, clock: Clock, options: RegistryOptions, registry: Any) -> None:
         self.access_store, self.clock, self.options, self.registry = store, clock, options, registry

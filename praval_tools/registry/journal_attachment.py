@@ -100,8 +100,9 @@ class JournalAttachment:
     def _set_usage_counting(self, on: bool) -> None:
         """Have calls counted, or not, where no journal does."""
         if self._registry_journal is None:
-            module = load("praval_tools.runs.registry_journal")
-            self._runtime.recorder = module.CallCounter(self._runtime, self.stats) if on else Runtime.recorder
+            self._runtime.recorder = (
+                load("praval_tools.runs.registry_journal").CallCounter(self._runtime, self.stats) if on else None
+            )
             self._runtime.access_store.invalidate_snapshots()
 
     def get_call_plans(self) -> CallPlans:

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from praval_tools.errors import ToolError
 from praval_tools.execution.approvals import write_exactly
 from praval_tools.execution.context import ENDED, Frame, FrameScope, activate_frame, make_frame
-from praval_tools.execution.engines.call_forwarding import CallForwarder, CallRefuser
+from praval_tools.execution.engines.call_forwarding import CallForwarder, refuse_call_of_function
 from praval_tools.execution.engines.described_errors import describe_remote_error, describe_unsendable
 from praval_tools.execution.engines.described_results import find_implementation, pack_secrets, write_return_value
 from praval_tools.execution.engines.messages import (
@@ -63,7 +63,7 @@ def main(descriptor: int) -> None:
     channel = Channel(socket.socket(fileno=descriptor), is_worker=True)
     handle_forks(channel, in_child=Channel.close)  # what a function forks must not speak for it
     ProcessEngine.is_refused_here = True
-    Runtime.recorder = Runtime.refuser = CallRefuser()
+    Runtime.check_call = staticmethod(refuse_call_of_function)
     _Worker(channel).run()
 
 
@@ -90,7 +90,7 @@ class _Worker:
         self._implementations: dict[DescribedFunction, ToolImplementation] = {}
         self._registry = ToolRegistry(name="of the calling process")
         runtime = get_runtime(self._registry)
-        runtime.recorder, runtime.refuser = self._forwarder, None
+        runtime.recorder, runtime.check_call = self._forwarder, None
         self._is_busy = False
 
     def run(self) -> None:

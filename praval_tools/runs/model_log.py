@@ -6,7 +6,7 @@ import math
 import re
 import warnings
 from base64 import b64encode
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, Final
 
 from praval_tools.access.records import Principal
@@ -196,7 +196,7 @@ class ModelLog:
             JournalError: The reply was not written, and the registry is not lenient.
         """
         try:
-            yield from self._write(lambda: self._build_reply_item(step, reply, calls, latency_ms))
+            yield from self._write(self._build_reply_item(step, reply, calls, latency_ms))
         except JournalError as error:
             self._handle_write_error(error)
 
@@ -271,15 +271,15 @@ class ModelLog:
             ToolUsageError: The run was left.
             JournalError: It was not written.
         """
-        if (item := self._beginning) is not None:
-            yield from self._write(lambda: item)
+        if self._beginning is not None:
+            yield from self._write(self._beginning)
 
-    def _write(self, build_item: Callable[[], Item]) -> Generator[AppendToJournal, Answer, None]:
+    def _write(self, item: Item) -> Generator[AppendToJournal, Answer, None]:
         """Write an item while the run is open; where nobody waits for it any more, leaving the run does."""
         try:
             self._run.active_calls.append(None)
             self._run.check_open()
-            answer = yield AppendToJournal(self._store, build_item())
+            answer = yield AppendToJournal(self._store, item)
         except Exception:
             raise
         except BaseException:  # an interrupt, or the end of the loop

@@ -12,6 +12,7 @@ from praval_tools.errors import JournalError, ToolInDoubtError, ToolUsageError
 from praval_tools.execution.call_progress import CallPipeline, CallProgress
 from praval_tools.execution.context import iter_active_frames
 from praval_tools.execution.effects import RequestApproval, RunTool
+from praval_tools.execution.failures import is_of_ended_work
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.redaction.redactor import Redactor
 from praval_tools.journal.replay_entry import ReplayEntry, ReplayQuery
@@ -215,9 +216,12 @@ class Recorder:
             entered = run.attempts > 0 or run.job is not None
             yield from self._call_writer.write_interruption(write_state, run, error, entered=entered)
             raise
-        if result is not None and write_state.run is not None and write_state.run.closed and _could_not_go_on(result):
-            return replace(result, outcome=Outcome.IN_DOUBT)
-        return result
+        if result is None or result.outcome is not Outcome.TOOL_ERROR or result.exception is None:
+            return result
+        has_ended = self.runtime.access_store.closed or (write_state.run is not None and write_state.run.closed)
+        if not has_ended or not is_of_ended_work(result.exception):
+            return result
+        return replace(result, outcome=Outcome.IN_DOUBT, error_type=ToolInDoubtError.code)
 
     def _refresh_state(self, state: AccessState, grants: frozenset[str]) -> bool:
         """
@@ -265,12 +269,6 @@ def _refuse_call_of_given_up_work() -> None:
             "It makes no more calls in its run.",
             "call-given-up",
         )
-
-
-def _could_not_go_on(result: ToolResult) -> bool:
-    """Tell whether a tool failed as a call that it made came after the end of the run, or was stopped by that."""
-    error = result.exception
-    return type(error) is ToolInDoubtError or (type(error) is ToolUsageError and error.code == "run-closed")
 
 
 def _may_be_repeated(tool: AnyTool | None) -> bool:

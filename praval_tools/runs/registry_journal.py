@@ -90,7 +90,7 @@ class RegistryJournal:
     def detach(self) -> None:
         """Stop recording."""
         runtime = self._runtime
-        runtime.access_store.persistence, runtime.recorder = None, Runtime.recorder
+        runtime.access_store.persistence = runtime.recorder = None
         runtime.approvals.store = None
         runtime.access_store.invalidate_snapshots()
 

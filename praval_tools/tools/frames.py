@@ -61,7 +61,11 @@ Settings = dict[object, object]
 
 
 def make_frame(scope: FrameScope, arguments: object = None, call: object = None) -> Frame:
-    """Return the frame of work that begins; tasks that the work leaves behind keep the frame after it has ended."""
+    """
+    Return the frame of work that begins; tasks that the work leaves behind keep the frame after it has ended.
+
+    The fast paths of calls write this list out, as each call makes one.
+    """
     return [scope, arguments, None, call, False, None, None, False]
 
 

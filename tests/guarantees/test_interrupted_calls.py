@@ -16,6 +16,7 @@ from praval_tools import (
 )
 from praval_tools.errors import JournalError, JournalWarning
 from praval_tools.journal import Answer, Item
+from praval_tools.registry.registry import get_runtime
 
 
 def _full(items: Sequence[Item]) -> Any:
@@ -224,40 +225,54 @@ class TestStopped:
         with rig.registry.run("r"):
             assert Outcome.IN_DOUBT is rig.registry.execute(call(name="hang")).outcome
 
-    def test_a_coroutine_that_is_closed_while_its_tool_waits_for_its_turn(self, rig: Rig) -> None:
-        """Broken promise: the call was free to be made again, and its tool ran all the same once its turn came."""
-        entered, go_on = threading.Event(), threading.Event()
+    @pytest.mark.parametrize("waits_for", ["a thread", "its turn"])
+    def test_a_coroutine_that_is_closed_while_its_tool_waits(self, rig: Rig, waits_for: str) -> None:
+        """Broken promise: the call was free to be made again, and its tool ran all the same once it could."""
+        entered, go_on, runtime = threading.Semaphore(0), threading.Event(), get_runtime(rig.registry)
 
-        @rig.registry.tool("pay", owned_by="ann", concurrency_safe=False, engine="thread")
-        def pay(number: int) -> int:
-            """Pay."""
-            rig.ran.append(number)
-            entered.set()
+        def hold(number: int) -> int:
+            """Hold a thread."""
+            entered.release()
             assert go_on.wait(60)
             return number
 
-        async def work() -> bool:
-            async with rig.registry.run("r") as run:
-                first = asyncio.ensure_future(rig.registry.aexecute(call(name="pay", call_id="first")))
-                while not entered.is_set():
-                    await asyncio.sleep(0.001)
-                second = asyncio.ensure_future(rig.registry.aexecute(call(name="pay", call_id="second")))
-                while rig.types().count(CALL) < 2:
-                    await asyncio.sleep(0.001)
-                for _ in range(9):  # it has come to its tool
-                    await asyncio.sleep(0)
-                second.get_coro().close()
-                second.cancel()
-                go_on.set()
-                await asyncio.wait([first, second])
-                if is_free := not run.in_doubt:  # where it had not come to a thread yet
-                    again = await rig.registry.aexecute(call(name="pay", call_id="second"))
-                    assert (1, False) == (again.result, again.replayed)
-            return is_free
+        @rig.registry.tool("pay", owned_by="ann", concurrency_safe=waits_for == "a thread", engine="thread")
+        def pay(number: int) -> int:
+            """Pay."""
+            rig.ran.append(number)
+            return number
 
-        is_free = asyncio.run(work())
+        def is_waiting() -> bool:
+            if waits_for == "a thread":
+                return bool(runtime.threads._jobs)
+            return len(runtime.exclusive_gate._waiters) == 1
+
+        rig.registry.tool("hold", owned_by="ann", engine="thread")(hold)
+        holders = 32 if waits_for == "a thread" else 1
+
+        async def work() -> None:
+            async with rig.registry.run("r") as run:
+                held = [asyncio.ensure_future(rig.registry.aexecute(call(name="hold", call_id=f"h{number}")))
+                        for number in range(holders)]  # fmt: skip
+                for _ in held:
+                    assert await asyncio.to_thread(entered.acquire, timeout=60)
+                paid = asyncio.ensure_future(rig.registry.aexecute(call(name="pay", call_id="paid")))
+                while not is_waiting():
+                    await asyncio.sleep(0.001)
+                paid.get_coro().close()
+                paid.cancel()
+                go_on.set()
+                await asyncio.wait([*held, paid])
+                if waits_for == "a thread":
+                    assert [] == run.in_doubt
+                    again = await rig.registry.aexecute(call(name="pay", call_id="paid"))
+                    assert (1, False) == (again.result, again.replayed)
+                else:
+                    assert ["paid"] == [recorded.tool_call_id for recorded in run.in_doubt]
+
+        asyncio.run(work())
         assert rig.registry.drain(timeout=60) == 0
-        assert ([1, 1] if is_free else [1]) == rig.ran
+        assert ([1] if waits_for == "a thread" else []) == rig.ran
 
     def test_a_sync_call_of_an_async_tool_in_a_loop(self, rig: Rig) -> None:
         """A refusal of the driver leaves the call free to run, in this opening and the next."""

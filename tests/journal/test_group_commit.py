@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from journal_rig import intent, note, record, result
 from sqlalchemy import event
@@ -45,8 +45,6 @@ def _items(draw: st.DrawFn) -> Item:
     return intent(call, run, revision=draw(st.integers(0, 2)) if kind == "stale" else None)
 
 
-_FEWER = settings(max_examples=max(settings().max_examples // 4, 1))
-"""Each example has stores of its own, which takes half a second on a busy machine."""
 _histories = st.lists(st.lists(_items(), min_size=1, max_size=8), max_size=8)
 
 
@@ -85,7 +83,6 @@ def _story(
 
 
 class TestOneByOne:
-    @_FEWER
     @given(history=_histories)
     def test_a_group_is_what_its_items_are(self, new_location: _NewLocation, history: list[list[Item]]) -> None:
         """Answers, places, records and runs are those of the store in memory, which knows no groups."""
@@ -93,13 +90,11 @@ class TestOneByOne:
 
         assert expected == _story("at once", new_location, history)
 
-    @_FEWER
     @given(history=_histories)
     def test_each_way_of_writing_comes_to_the_same(self, new_location: _NewLocation, history: list[list[Item]]) -> None:
         """So are those of a database that has no statement for a whole group."""
         assert _story("slowly", new_location, history) == _story("at once", new_location, history)
 
-    @_FEWER
     @given(history=_histories, who=st.lists(st.booleans(), min_size=8, max_size=8))
     def test_two_that_write_into_one_store(
         self, new_location: _NewLocation, history: list[list[Item]], who: list[bool]

@@ -17,7 +17,7 @@ from praval_tools.schema.signature import read_signature
 from praval_tools.schema.type_handler import Mismatch
 from praval_tools.tools.compiled import CompiledSignature
 
-FULL = settings().max_examples > 50
+FULL = settings().max_examples >= 200
 EXAMPLES = 300 if FULL else 95
 """Examples of three values per row: more than 20,000 values for the table, in the full profile 60,000."""
 LEAST = 20_000

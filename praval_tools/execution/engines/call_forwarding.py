@@ -19,6 +19,7 @@ from praval_tools.execution.engines.described_results import describe_result_wit
 from praval_tools.execution.engines.messages import CallAnswer, CancelCall, FromWorker, MakeCall
 from praval_tools.execution.trace_context import inject_trace_context
 from praval_tools.schema.encode import encode
+from praval_tools.tools.call import ToolCall
 from praval_tools.tools.frames import get_current_frame
 from praval_tools.tools.plain_managers import plain_manager
 from praval_tools.tools.value_codec import pack_value
@@ -124,20 +125,18 @@ def _encode_values(arguments: object) -> object:
         return arguments
 
 
-class CallRefuser:
+def refuse_call_of_function(call: ToolCall) -> None:
     """
-    Stands for the recorder of the other registries of the process: functions of tools make no calls there.
+    Refuse *call*, of a registry that the process of a tool has of its own, where a function or a thread makes it.
 
-    Nor do threads, which a function may have started without its context.
+    A thread may have been started by a function without its context. Calls while a module is imported run as usual.
+
+    Raises:
+        ToolUsageError: It is such a call.
     """
-
-    def record_call(self, progress: CallProgress, steps: CallPipeline) -> CallPipeline:
-        """Refuse a call of a tool's function or of a thread; others, made while a module is imported, run as usual."""
-        if get_current_frame() is not None or threading.current_thread() is not threading.main_thread():
-            steps.close()
-            raise ToolUsageError(
-                f"This function runs in another process than its registry, whose copy here knows nothing of it: "
-                f"call {progress.call.name!r} by current_agent(), or by the registry of its ToolContext.",
-                "registry-of-another-process",
-            )
-        return (yield from steps)
+    if get_current_frame() is not None or threading.current_thread() is not threading.main_thread():
+        raise ToolUsageError(
+            f"This function runs in another process than its registry, whose copy here knows nothing of it: "
+            f"call {call.name!r} by current_agent(), or by the registry of its ToolContext.",
+            "registry-of-another-process",
+        )

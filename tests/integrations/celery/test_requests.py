@@ -145,6 +145,20 @@ class TestRequests:
             (outcome, text) == (ended.outcome, ended.error) and "'operator'" in ended.detail and "stop" in ended.detail
         )
 
+    def test_that_a_worker_refuses_count_towards_no_limit(self, place: Place) -> None:
+        """Broken promise: the next call, which is allowed, was limited."""
+        place.registry.limits.set(tool="mark", per_minute=1)
+        wait = place.begin("mark", path=str(place.file))
+        wait_until(lambda: read_rows(place))
+        with place.make_registry() as other:
+            other.block("mark", "ann", reason="stop")
+        place.home.start()
+        assert Outcome.FORBIDDEN is wait().outcome
+        with place.make_registry() as other:
+            other.unblock("mark", "ann")
+        results = [place.begin("mark", path=str(place.file))().outcome for _ in range(2)]
+        assert [Outcome.OK, Outcome.LIMITED] == results
+
     def test_of_a_grant_that_this_call_used_up(self, place: Place) -> None:
         """The last call of a counted grant is not refused for its own use; the next one is."""
         place.registry.grant("mark", "bob", max_calls=1)
