@@ -41,7 +41,7 @@ from praval_tools.names import describe_error, get_class_name, has_type
 from praval_tools.schema.signature import is_async_callable
 from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.decision import ApprovalAnswer, ApprovalRequest, Deny
-from praval_tools.tools.frames import GIVEN_UP, await_in_frame, await_in_own_frames, keep_frame
+from praval_tools.tools.frames import await_in_frame, await_in_own_frames, keep_frame
 
 
 @keep_frame
@@ -239,7 +239,7 @@ def _give_up_job(run: RunTool, job: Job) -> None:
     """Keep *job* from running, or stop it where that is possible."""
     run.abandoned = True
     if not job.claim():
-        run.job, run.frame[GIVEN_UP] = job, True
+        run.job = job
         if job.stop is not None:
             job.stop()
 
@@ -257,6 +257,7 @@ def _build_job_result(run: RunTool, job: Job, started: float) -> ToolResult | No
     if has_type(error, CallCancelledError):
         return build_run_cancelled_result(run, started)
     if has_type(error, WorkerRefusedError):
+        run.attempts -= 1  # the function was not entered
         return build_refused_result(run.runtime, run.call, run.principal, error.decision, run.bound_arguments)
     if has_type(error, EngineError):
         return build_not_run_result(run, error.outcome, str(error), error.code)
@@ -269,7 +270,7 @@ def _abandon_job(runtime: Runtime, run: RunTool, job: Job) -> ToolResult:
     still_runs = not job.claim()
     run.abandoned = True
     if still_runs:
-        run.job, run.frame[GIVEN_UP] = job, True
+        run.job = job
         runtime.threads.mark_thread_blocked()
         job.add_done_callback(runtime.threads.mark_thread_available)
     return _build_timeout_result(run, runtime.get_engine_timeout(run.tool), still_runs)

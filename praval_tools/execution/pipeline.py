@@ -139,12 +139,11 @@ def _decide_and_run(runtime: Runtime, progress: CallProgress) -> CallPipeline:
             progress.spent_grants, progress.stored_grants = run.spent_grants, run.stored_grants
             if result is None:
                 continue
-            progress.judged_arguments, progress.failure = None, result  # the tool may have changed its own
+            progress.judged_arguments = None  # the tool may have changed its own
+            earlier, progress.failure = progress.failure, result
             seconds = _compute_retry_delay(runtime, run, result)
-            if seconds is None:
-                if result.decision is not None and not result.decision.allowed:  # a worker decided so
-                    progress.cancel_limits(runtime.limits)
-                return result
+            if seconds is None:  # of a retry that was not its turn, or no thread free, there is nothing to say
+                return earlier if earlier is not None and result.outcome is Outcome.LIMITED else result
             yield Sleep(seconds)
             if runtime.access_store.closed:
                 return result

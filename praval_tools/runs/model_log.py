@@ -6,7 +6,7 @@ import math
 import re
 import warnings
 from base64 import b64encode
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any, Final
 
 from praval_tools.access.records import Principal
@@ -27,6 +27,7 @@ from praval_tools.runs.open_run import OpenRun, current_run
 from praval_tools.runs.recorded_results import build_replayed_result
 from praval_tools.runs.recorder import Recorder
 from praval_tools.tools.call import ToolCall, ToolResult
+from praval_tools.tools.frames import get_current_frame
 
 _PLAIN_ID: Final = re.compile(r"[\x21-\x7e]{1,80}")
 
@@ -59,7 +60,7 @@ class ModelLog:
         self._replies: dict[int, ModelReplied] = {}
         self._first_ids: dict[tuple[int, str], str] = {}
         self._beginning: Item | None = None
-        self._has_ended = False
+        self._frame, self._has_ended = get_current_frame(), False
         self.loop_id = ""
 
     @property
@@ -96,15 +97,14 @@ class ModelLog:
         recorded = [loop for loop in self._read_events("loop_began") if isinstance(loop, LoopBegan)
                     and (loop.agent, loop.principal) == (self._agent, self._principal)
                     and find_outer_call(loop.parent_id) == find_outer_call(self._parent_id)]  # fmt: skip
-        unused = [loop for loop in recorded if loop.id not in self._run.loop_ids]
         if prompt is None:
-            last = self._require_last_loop(unused)
+            last = self._require_loop(self._take_first(reversed(recorded)))
             self._load_loop(last)
             self._secrets.redact_prompt(self._form, last.input)
             return last.input
         clean = self._secrets.redact_prompt(self._form, prompt)
         digest = compute_redacted_digest(prompt, clean, self._recorder.redactor.make_digest)
-        match = next((loop for loop in unused if loop.digest == digest), None)
+        match = self._take_first(loop for loop in recorded if loop.digest == digest)
         if match is not None:
             self._load_loop(match)
             return prompt
@@ -123,25 +123,31 @@ class ModelLog:
 
     def leave_loop(self) -> None:
         """Let the loop be gone on with while the run is open, unless it has ended for good."""
-        if not self._has_ended:
-            self._run.loop_ids.discard(self.loop_id)
+        if self.loop_id:
+            self._run.leave_loop(self.loop_id, self._frame, has_ended=self._has_ended)
 
-    def _require_last_loop(self, loops: Sequence[LoopBegan]) -> LoopBegan:
-        if not loops:
+    def _take_first(self, loops: Iterable[LoopBegan]) -> LoopBegan | None:
+        """Take the first of *loops* in which no other work goes on."""
+        for loop in loops:
+            if self._run.take_loop(loop.id, self._frame):
+                self.loop_id = loop.id
+                return loop
+        return None
+
+    def _require_loop(self, loop: LoopBegan | None) -> LoopBegan:
+        if loop is None:
             raise ToolUsageError(
                 f"Run {self.run_id!r} has no loop of {self._agent!r} to go on with; begin one with a prompt.", "no-loop"
             )
-        if loops[-1].masked:
+        if loop.masked:
             raise ToolUsageError(
                 f"The prompt of run {self.run_id!r} holds secrets, which the journal does not keep; give it again: "
                 f"run(prompt, run_id={self.run_id!r}).",
                 "no-loop",
             )
-        return loops[-1]
+        return loop
 
     def _load_loop(self, loop: LoopBegan) -> None:
-        self.loop_id = loop.id
-        self._run.loop_ids.add(loop.id)
         for event in self._read_replies():
             if event.loop_id == loop.id:
                 self._add_reply(event)
@@ -163,7 +169,7 @@ class ModelLog:
             agent=self._agent, input=prompt, digest=digest, masked=masked, model=model,
             parent_id=self._parent_id, principal=self._principal,
         )  # fmt: skip
-        self._load_loop(event)
+        self._take_first([event])
         self._beginning = self._build_item(event)
 
     def _read_replies(self) -> list[ModelReplied]:

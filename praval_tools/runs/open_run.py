@@ -7,11 +7,13 @@ from contextlib import suppress
 from typing import Any, Final, NoReturn
 
 from praval_tools.errors import JournalError, JournalWarning, ToolUsageError, get_user_stacklevel
+from praval_tools.forks import ForkSafeLock
 from praval_tools.journal.events import get_process_name
 from praval_tools.journal.replay import Recording
 from praval_tools.journal.storage.protocol import Lease
 from praval_tools.names import format_count
 from praval_tools.tools.context_settings import ContextSetting, use_setting
+from praval_tools.tools.frames import Frame, get_current_frame, is_given_up
 
 
 class OpenRun:
@@ -33,7 +35,9 @@ class OpenRun:
         self.run_id, self.strict_fingerprint = lease.run_id, strict_fingerprint
         self.process, self.closed = get_process_name(), False
         self.outer_run = current_run.get()
-        self.loop_ids: set[str] = set()
+        self._loops: dict[str, Frame | None] = {}  # by the id of a loop that is taken, the frame in which it goes on
+        self._ended_loops: set[str] = set()
+        self._loops_lock = ForkSafeLock()
         self.event_count, self._has_warned = event_count, False
         self.has_unawaited_writes = False
         self.active_calls: list[None] = []  # `append` and `pop` are atomic: `close` and a new call see each other
@@ -69,10 +73,33 @@ class OpenRun:
         interrupt may come before or after any function.
 
         Raises:
-            ToolUsageError: The run is not open here any more.
+            ToolUsageError: The run is not open here any more, or the call inside of which this is was given up.
         """
         if self.closed or self.process != get_process_name():
             self._raise_not_open()
+        if is_given_up(get_current_frame()):
+            raise ToolUsageError(
+                "The call inside of which this one is made was given up: it ran out of time, was cancelled, or is "
+                "made again. It makes no more calls in its run.",
+                "call-given-up",
+            )
+
+    def take_loop(self, loop_id: str, frame: Frame | None) -> bool:
+        """Take a loop, to go on with it in *frame*; return False where it has ended, or goes on in other work."""
+        with self._loops_lock:
+            is_taken = loop_id in self._loops and not is_given_up(self._loops[loop_id])
+            if is_taken or loop_id in self._ended_loops:
+                return False
+            self._loops[loop_id] = frame
+            return True
+
+    def leave_loop(self, loop_id: str, frame: Frame | None, *, has_ended: bool) -> None:
+        """Let the loop be taken again, unless it has ended, or was taken by other work since *frame* was given up."""
+        with self._loops_lock:
+            if has_ended:
+                self._ended_loops.add(loop_id)
+            if self._loops.get(loop_id) is frame:
+                self._loops.pop(loop_id, None)
 
     def wait_for_writes(self) -> None:
         """Wait for the records that are on their way, and for which nobody waits."""

@@ -8,9 +8,8 @@ from msgspec.structs import replace
 
 from praval_tools.access.events import GrantsCounted
 from praval_tools.access.state import AccessState, get_declarer
-from praval_tools.errors import JournalError, ToolInDoubtError, ToolUsageError
+from praval_tools.errors import JournalError, ToolInDoubtError
 from praval_tools.execution.call_progress import CallPipeline, CallProgress
-from praval_tools.execution.context import iter_active_frames
 from praval_tools.execution.effects import RequestApproval, RunTool
 from praval_tools.execution.failures import is_of_ended_work
 from praval_tools.execution.runtime import Runtime
@@ -77,7 +76,6 @@ class Recorder:
             try:
                 run.active_calls.append(None)
                 run.check_open()
-                _refuse_call_of_given_up_work()
                 result = replace((yield from self._replay_or_record(progress, steps, plan, run)), run_id=run.run_id)
             finally:
                 run.active_calls.pop()
@@ -208,14 +206,19 @@ class Recorder:
             run.idempotency_key = _build_idempotency_key(write_state.run.run_id, run.call.tool_call_id)
         if not (yield from self._call_writer.write_start(write_state, run)):
             return None
+        if (before := write_state.last_execution) is not None:
+            before.frame[GIVEN_UP] = True
         try:
             write_state.last_execution, run.stored_grants = run, write_state.stored_grants
             with use_run(write_state.run):
                 result: ToolResult | None = yield run
         except BaseException as error:
+            run.frame[GIVEN_UP] = True
             entered = run.attempts > 0 or run.job is not None
             yield from self._call_writer.write_interruption(write_state, run, error, entered=entered)
             raise
+        if result is not None and result.outcome is Outcome.TIMEOUT:
+            run.frame[GIVEN_UP] = True
         if result is None or result.outcome is not Outcome.TOOL_ERROR or result.exception is None:
             return result
         has_ended = self.runtime.access_store.closed or (write_state.run is not None and write_state.run.closed)
@@ -259,16 +262,6 @@ def _build_idempotency_key(run_id: str, call_id: str | None) -> str:
     The id of the run is escaped, and so ends at the first `/`.
     """
     return f"{run_id.replace('%', '%25').replace('/', '%2F')}/{call_id}"
-
-
-def _refuse_call_of_given_up_work() -> None:
-    """Refuse a call of a tool for which nobody waits any more: it may be made again, with the calls inside of it."""
-    if any(frame[GIVEN_UP] for frame in iter_active_frames()):
-        raise ToolUsageError(
-            "The call inside of which this one is made was given up: it ran out of time, or was cancelled. "
-            "It makes no more calls in its run.",
-            "call-given-up",
-        )
 
 
 def _may_be_repeated(tool: AnyTool | None) -> bool:

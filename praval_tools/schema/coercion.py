@@ -24,6 +24,9 @@ _MAX_DIGITS: Final = 400
 _UNION_BUDGET: Final = 20_000
 """How many branches of unions are tried; beyond it values stay as they are."""
 
+LEFT_OUT: Final = "left out"
+"""What a null became that stood for a default."""
+
 JsonPath = tuple[str | int, ...]
 _ContainerT = TypeVar("_ContainerT", dict[str, Any], list[Any])
 
@@ -107,21 +110,24 @@ class Repairer:
         """
         Take the branch under which the fewest repairs make the value valid; a valid value stays.
 
-        So does an object that other branches take, too, once a null is left out: it would be read as any of them.
+        So does a value from which a null would be left out for one branch, and which would then be read as another
+        that does not take it as it was given.
         """
         if self._budget <= 0 or self._is_part_valid(part, value):
             return value
         start, best_repairs, best_value = len(self.repairs), list[Repair](), value
+        others = []
         for branch in branches:
             self._budget -= 1
             repaired = self.repair(branch, value, path)
             repairs = self.repairs[start:]
             del self.repairs[start:]
-            is_better = repairs and (not best_repairs or len(repairs) < len(best_repairs))
-            if is_better and self._is_part_valid(part, repaired) and self._is_part_valid(branch, repaired):
+            if not (repairs and self._is_part_valid(part, repaired) and self._is_part_valid(branch, repaired)):
+                others.append(branch)
+            elif not best_repairs or len(repairs) < len(best_repairs):
                 best_repairs, best_value = repairs, repaired
-        is_left_out = isinstance(best_value, dict) and len(best_value) < len(value)
-        if is_left_out and sum(self._is_part_valid(branch, best_value) for branch in branches) > 1:
+        has_left_out = any(repair.became == LEFT_OUT for repair in best_repairs)
+        if has_left_out and any(self._is_part_valid(branch, best_value) for branch in others):
             return value
         self.repairs += best_repairs
         return best_value
@@ -148,7 +154,7 @@ class Repairer:
             if schema is not None and item is None and key not in required and not self._is_part_valid(schema, None):
                 kept = dict(kept) if kept is value else kept
                 del kept[key]
-                self._add_repair((*path, key), None, "left out", "null where it has a default")
+                self._add_repair((*path, key), None, LEFT_OUT, "null where it has a default")
             else:
                 members.append((key, additional if schema is None and isinstance(additional, dict) else schema))
         return self._repair_members(kept, members, path)

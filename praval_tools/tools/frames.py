@@ -53,7 +53,7 @@ SCOPE, ARGUMENTS, PARENT, CALL, ENDED, SETTINGS, OPEN_CHANGES, GIVEN_UP = range(
 """
 The indexes of a frame: `PARENT` is the frame that it was entered from, `ENDED` whether its work has ended,
 `SETTINGS` what is set in its context, `OPEN_CHANGES` a list of what the work has to leave before it ends, and
-`GIVEN_UP` whether nobody waits for its call any more, while it goes on.
+`GIVEN_UP` whether nobody waits for its call any more, while it goes on, or what it left behind.
 """
 
 Settings = dict[object, object]
@@ -90,6 +90,15 @@ def derive_frame(frame: Frame | None, settings: Settings) -> Frame | None:
 def get_work_frame(frame: Frame | None) -> Frame | None:
     """Return the frame of the work that *frame* belongs to; None where that is the operator's own."""
     return frame[PARENT] if type(frame) is SettingsFrame else frame
+
+
+def is_given_up(frame: Frame | None) -> bool:
+    """Tell whether *frame* is of work for which nobody waits any more, or that such work has left behind."""
+    while frame is not None:
+        if frame[GIVEN_UP]:
+            return True
+        frame = frame[PARENT]
+    return False
 
 
 current_frame: ContextVar[Frame | None] = ContextVar("praval_tools_frame", default=None)

@@ -129,3 +129,79 @@ class TestStopped:
             registry.approvals.answer(asks.waiting[0], Allow())
             assert "Done." == go_on().text
         assert [(1, 0), "a"] == RAN
+
+    @pytest.mark.parametrize("stop", ["time-out", "cancellation"])
+    def test_the_loop_of_an_attempt_that_was_given_up_is_continued_by_the_next(self, tmp_path: Path, stop: str) -> None:
+        """Broken promise: both had a loop of their own, and the next start went on with that of the first one."""
+        asked, go_on, ended = list[int](), threading.Event(), threading.Event()
+
+        def reply(request: Any) -> Any:
+            asked.append(request.step)
+            if len(asked) == 1:
+                assert go_on.wait(60)
+                return ToolCall("first", "add", {"x": 100})
+            return ToolCall(f"c{len(asked)}", "add", {"x": 1}) if request.step == 1 else "Done."
+
+        def start() -> ToolRegistry:
+            registry = ToolRegistry(journal=tmp_path / "runs.db", retry_wait=0)
+            registry.tool("add", shared=True)(add)
+
+            @registry.tool(
+                "ask", owned_by="bob", idempotent=True, timeout=0.3 if stop == "time-out" else None, retries=1
+            )
+            def ask() -> str:
+                """Ask."""
+                is_first = not asked
+                try:
+                    return str(ToolLoop(registry.agent("ann"), model).run("Go.").text)
+                finally:
+                    if is_first:
+                        ended.set()
+
+            return registry
+
+        async def make_call(registry: ToolRegistry) -> Any:
+            call = ToolCall("c", "ask", {}, "bob")
+            with registry.run("r"):
+                if stop == "cancellation":
+                    task = asyncio.ensure_future(registry.aexecute(call))
+                    while not asked:
+                        await asyncio.sleep(0.001)
+                    task.cancel()
+                    await asyncio.wait([task])
+                said = (await registry.aexecute(call)).result
+                go_on.set()
+                await asyncio.to_thread(ended.wait, 60)
+                return said
+
+        RAN.clear()
+        model = fake_model(*[reply] * 3)
+        with start() as registry:
+            assert "Done." == asyncio.run(make_call(registry))
+            assert registry.journal is not None
+            assert 1 == len(list(registry.journal.read(type="loop_began")))
+        assert ([(1, 0)], [1, 1, 2]) == (RAN, asked)
+
+    def test_equal_loops_in_threads_are_resumed_each_by_one(self, tmp_path: Path) -> None:
+        """Broken promise: two that began at once went on with the same recorded loop, and one was left."""
+        asked = list[object]()
+
+        def reply(request: Any) -> Any:
+            if request.step > 1:
+                return f"Done: {request.messages[-1]['content']}"
+            asked.append(None)
+            return ToolCall("c", "add", {"x": len(asked)})
+
+        async def run_loops(registry: ToolRegistry) -> list[str]:
+            loop = ToolLoop(registry.agent("ann"), fake_model(*[reply] * 12))
+            with registry.run("r"):
+                work = (asyncio.to_thread(loop.run, "Go. " + "word " * 20_000) for _ in range(6))
+                return sorted(str(ended.text) for ended in await asyncio.gather(*work))
+
+        said = []
+        for _ in range(3):
+            with ToolRegistry(journal=tmp_path / "runs.db") as registry:
+                registry.tool("add", shared=True)(add)
+                said.append(asyncio.run(run_loops(registry)))
+        assert said[0] == said[1] == said[2]
+        assert 6 == len(asked) == len(set(said[0]))

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from contextlib import suppress
 from contextvars import copy_context
 from pathlib import Path
 from typing import Any
@@ -143,27 +144,55 @@ class TestBelonging:
                     left_behind.run(rig.call, "a", 1, run_id=run_id)
         assert [] == rig.ran
 
-    def test_an_attempt_that_was_given_up_makes_no_more_calls(self, rig: Rig) -> None:
-        """Broken promise: it went on beside the next attempt of its call, and both made the call inside of it."""
-        attempts, go_on, errors = list[int](), threading.Event(), list[str]()
+    @pytest.mark.parametrize("end", ["time-out", "error"])
+    @pytest.mark.parametrize("kind", ["sync", "async"])
+    def test_an_attempt_that_was_given_up_makes_no_more_calls(self, rig: Rig, kind: str, end: str) -> None:
+        """Broken promise: what it left went on beside the next attempt, and both made the call inside of it."""
+        rig = rig.reopen(retry_wait=0)
+        attempts, go_on, errors, ended = list[int](), threading.Event(), list[str](), threading.Event()
 
-        @rig.registry.tool("pay_all", owned_by="ann", idempotent=True, timeout=0.3, retries=1)
-        def pay_all(number: int) -> int:
-            """Pay all."""
-            attempts.append(number)
-            if len(attempts) == 1:
-                assert go_on.wait(60)
+        def pay(number: int) -> int:
+            is_first = len(attempts) == 1
             try:
+                assert not is_first or go_on.wait(60)
                 return int(rig.registry.agent("ann").call("add", number=number))
             except ToolUsageError as error:
                 errors.append(error.code)
                 raise
+            finally:
+                if is_first:
+                    ended.set()
 
+        def pay_alone(number: int) -> None:
+            with suppress(ToolUsageError):
+                pay(number)
+
+        def start_pay(number: int) -> int:
+            """Pay."""
+            attempts.append(number)
+            if len(attempts) == 1 and end == "error":
+                threading.Thread(target=copy_context().run, args=(pay_alone, number)).start()
+                raise ConnectionError
+            return pay(number)
+
+        async def start_pay_async(number: int) -> int:
+            """Pay."""
+            if end == "error":
+                return start_pay(number)
+            attempts.append(number)
+            return await asyncio.to_thread(pay, number)
+
+        rig.registry.tool(
+            "pay_all", owned_by="ann", idempotent=True, timeout=0.3 if end == "time-out" else None, retries=1,
+            retry_on=(ConnectionError,),
+        )(start_pay if kind == "sync" else start_pay_async)  # fmt: skip
         with rig.registry.run("r"):
             assert 2 == rig.call("a", 1, "pay_all").result
             go_on.set()
+            assert ended.wait(60)
             assert 0 == rig.registry.drain(timeout=60)
         assert ([1, 1], [1], ["call-given-up"]) == (attempts, rig.ran, errors)
+        rig.registry.close()
 
     def test_forked_inside_of_a_run(self, rig: Rig) -> None:
         """A forked process is refused in its parent's run, has one of its own, and the parent goes on."""

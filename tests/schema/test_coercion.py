@@ -271,6 +271,14 @@ class Page(TypedDict):
     name: NotRequired[str]
 
 
+class RefundBox(TypedDict):
+    inner: Refund
+
+
+class CancelBox(TypedDict):
+    inner: Cancel
+
+
 class Everything(TypedDict):
     limit: NotRequired[int]
 
@@ -278,14 +286,33 @@ class Everything(TypedDict):
 class TestNullsInUnions:
     @pytest.mark.parametrize(
         ("hint", "value"),
-        [(Refund | Cancel, {"order": "a", "reason": None}), (Page | Everything, {"name": None})],
-        ids=["of classes that they tell apart", "of a class that lacks something else"],
+        [
+            (Refund | Cancel, {"order": "a", "reason": None}),
+            (Page | Everything, {"name": None}),
+            (list[Refund] | list[Cancel], [{"order": "a", "reason": None}]),
+            (RefundBox | CancelBox, {"inner": {"order": "a", "reason": None}}),
+            (Refund | Cancel, '{"order": "a", "reason": null}'),
+        ],
+        ids=[
+            "of classes that they tell apart",
+            "of a class that lacks something else",
+            "of items of lists",
+            "of classes inside of others",
+            "in a text",
+        ],
     )
     def test_are_refused(self, hint: Any, value: Any) -> None:
         """Broken promise: the null was left out, and the object was one of another class, which had no such field."""
         registry = ToolRegistry()
         registry.register_tool(make_tool(hint))
         assert Outcome.INVALID_ARGUMENTS is registry.execute(ToolCall(None, "take", {"value": value}, "ann")).outcome
+
+    def test_that_are_none(self) -> None:
+        """Broken promise: the text of an object that fits two classes was refused, though nothing is left out."""
+        registry = ToolRegistry()
+        registry.register_tool(make_tool(Refund | Cancel))
+        result = registry.execute(ToolCall(None, "take", {"value": '{"order": "a"}'}, "ann"))
+        assert {"order": "a"} == result.result
 
     def test_of_a_class_that_the_rest_tells(self) -> None:
         """The null is left out where the object is of one class without it."""

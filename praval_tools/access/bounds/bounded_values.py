@@ -18,7 +18,7 @@ from praval_tools.schema.containers import LIST_TYPES
 from praval_tools.schema.decode_hooks import DecodeHooks
 from praval_tools.schema.dict_keys import get_key_handler
 from praval_tools.schema.json_values import to_key_text
-from praval_tools.schema.scalars import is_choice
+from praval_tools.schema.scalars import is_choice, list_choices
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.schema.type_hints import Hint, get_origin, is_union, unwrap_hint
 from praval_tools.schema.type_lookup import can_hold_any_object
@@ -72,12 +72,12 @@ class BoundedValue:
         """Whether a text may be compared as another one than was given."""
         hints = [branch.bare_hint for branch in self._text_branches]
         is_in_model = any(branch.model is not None for branch in self._text_branches)
-        return not any(map(_is_anything, hints)) and (is_in_model or any(map(_has_own_spelling, hints)))
+        return not any(map(_is_anything, hints)) and (is_in_model or any(hint is not str for hint in hints))
 
     @property
-    def has_only_own_spellings(self) -> bool:
+    def takes_some_texts(self) -> bool:
         """Whether what cannot be read is surely never a value."""
-        return all(_has_own_spelling(branch.bare_hint) for branch in self._text_branches)
+        return all(branch.bare_hint is not str for branch in self._text_branches)
 
     @property
     def is_decimal_of_model(self) -> bool:
@@ -175,16 +175,13 @@ class BoundedValue:
 
 
 def _may_be_text(place: BoundedValue) -> bool:
+    if is_choice(place.bare_hint):
+        return any(isinstance(plain, str) for plain, _ in list_choices(place.bare_hint))
     return place.bare_hint not in _OTHER_TYPES and not _is_object(place) and _get_item_hints(place) is None
 
 
 def _is_anything(hint: Hint) -> bool:
     return hint is object or (get_origin(hint) is None and can_hold_any_object(hint))
-
-
-def _has_own_spelling(hint: Hint) -> bool:
-    """Tell whether values are of a type of their own, which is written as text."""
-    return hint is not str and not is_choice(hint)
 
 
 def _is_object(place: BoundedValue) -> bool:

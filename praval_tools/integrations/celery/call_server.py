@@ -75,6 +75,7 @@ class CallServer:
             tool, answer = "", WorkerAnswer(refusal=f"the request cannot be used, {error}.")
         else:
             tool, answer = request.call.function.tool, self._answer(request, claimed.revision)
+        answer = replace(answer, attempt=claimed.attempt)
         sealed = self._seal(call_id, tool, answer)
         if not self._try_until_stored(lambda: self._table.end(call_id, claimed.attempt, sealed)):
             return "too late"

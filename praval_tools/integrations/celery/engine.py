@@ -36,6 +36,7 @@ from praval_tools.journal.journal import Journal
 from praval_tools.journal.redaction.marker_key import load_store_key
 from praval_tools.journal.storage.sql_store import SqlStore
 from praval_tools.journal.storage.worker_calls import CallState, CallStatus, WorkerCallTable
+from praval_tools.tools.tool import AnyTool
 
 _THREADS: Final = 256
 """How many calls wait for workers at once; the others wait for a thread."""
@@ -237,8 +238,7 @@ class WorkerCall:
         if status.state is CallState.RUNNING and status.can_run_again:
             return
         if status.state is CallState.GIVEN_UP or self._give_up(CallState.RUNNING):
-            name = self._run.tool.name
-            raise WorkerLostError(f"The worker that ran tool {name!r} is gone; it may have done its work, or a part.")
+            raise WorkerLostError(_describe_lost_worker(self._run.tool))
 
     def _give_up(self, state: CallState) -> bool:
         """Give the call up where it still is in this state; what runs is killed."""
@@ -270,6 +270,9 @@ class WorkerCall:
             else:
                 write_log(report.text, report.level)
         if answer.ended is None:
+            if answer.attempt > 1:
+                reason = answer.refusal or "it may not be called any more."
+                raise WorkerLostError(f"{_describe_lost_worker(tool)} Another worker did not run it again: {reason}")
             if answer.decision is not None:
                 raise WorkerRefusedError(answer.decision)
             raise EngineError(f"The worker did not run tool {tool.name!r}: {answer.refusal}")
@@ -277,3 +280,7 @@ class WorkerCall:
             return read_function_end(self._run, answer.ended)
         except ChannelError as error:
             raise WorkerLostError(f"The worker of tool {tool.name!r} sent {error}.") from error
+
+
+def _describe_lost_worker(tool: AnyTool) -> str:
+    return f"The worker that ran tool {tool.name!r} is gone; it may have done its work, or a part."

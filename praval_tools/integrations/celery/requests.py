@@ -42,12 +42,14 @@ class WorkerAnswer(msgspec.Struct, frozen=True):
         refusal: Why it did not run, unless the rules refused it.
         decision: By which rule it was refused.
         reports: What it reported while it ran, in order.
+        attempt: The number of the attempt; of a later one, an earlier worker was lost.
     """
 
     ended: FunctionEnded | None = None
     refusal: str = ""
     decision: Decision | None = None
     reports: tuple[ReportProgress | WriteLog, ...] = ()
+    attempt: int = 1
 
 
 def get_tool_queue(tool: AnyTool) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, make_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from enum import Enum, IntEnum
 from ipaddress import IPv6Address
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple
@@ -276,6 +277,16 @@ class TestDecimalsOfModels:
         ]
 
 
+class Color(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Size(IntEnum):
+    SMALL = 1
+    LARGE = 2
+
+
 @dataclass
 class ById:
     v: UUID
@@ -305,6 +316,27 @@ class TestTextsOfNumbers:
         """Broken promise: 1 and "1" met a bound that forbids "1"."""
         with pytest.raises(GrantError, match="'1' is text, which no"):
             grant(hint, bound)
+
+    @pytest.mark.parametrize("hint", [Size, int | Size, Literal[1, 2], Literal[True] | None], ids=str)
+    def test_are_refused_for_choices(self, hint: Any) -> None:
+        """Broken promise: 1 met a bound that forbids "1"."""
+        with pytest.raises(GrantError, match="'1' is text, which no"):
+            grant(hint, {"not": {"const": "1"}})
+
+    @pytest.mark.parametrize("form", FORMS)
+    @pytest.mark.parametrize("hint", [Color, Literal["red", "blue"], Color | UUID, Color | None, Color | int], ids=str)
+    @pytest.mark.parametrize("bound", [{"not": {"const": "RED"}}, {"enum": ["red", "RED"]}], ids=str)
+    def test_that_are_no_choice_are_refused(self, hint: Any, bound: dict[str, Any], form: str) -> None:
+        """Broken promise: the name of a member in place of its value denied nothing."""
+        with pytest.raises(GrantError, match="'RED' is not a possible"):
+            grant(hint, bound, form)
+
+    @pytest.mark.parametrize("form", FORMS)
+    @pytest.mark.parametrize("hint", [Color, Literal["red", "blue"], Color | UUID, Color | int], ids=str)
+    def test_that_are_choices_may_be_named(self, hint: Any, form: str) -> None:
+        """The value of a member is refused as the bound says."""
+        registry = grant(hint, {"not": {"const": "red"}}, form)
+        assert [Outcome.FORBIDDEN, Outcome.OK] == [call(registry, given, form) for given in ("red", "blue")]
 
     @pytest.mark.parametrize("hint", [ById | ByNumber, ByNumber | ById], ids=str)
     def test_of_another_class_change_nothing(self, hint: Any) -> None:
