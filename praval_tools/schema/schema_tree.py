@@ -39,6 +39,27 @@ def map_subschemas(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> J
     return changed
 
 
+def point_into_definition(schema: Any, name: str, *, with_root: bool) -> Any:
+    """
+    Return *schema* with references that lead into a definition of this name, a copy of their root, instead of the root.
+
+    Those to other definitions stay, since these go along with a part of a schema.
+
+    Args:
+        schema: What may have references.
+        name: The name of the definition.
+        with_root: Change `#`, too, which is the root itself.
+    """
+    if not isinstance(schema, dict):
+        return schema
+    changed = map_subschemas(schema, lambda part: point_into_definition(part, name, with_root=with_root))
+    reference = changed.get("$ref")
+    is_pointer = isinstance(reference, str) and (reference.startswith("#/") or (with_root and reference == "#"))
+    if is_pointer and not reference.startswith(("#/$defs/", "#/definitions/")):
+        changed["$ref"] = f"#/$defs/{name}{reference[1:]}"
+    return changed
+
+
 def close_object_schemas(node: object, *, keeps_open: bool = True) -> Any:
     """
     Return *node*, a schema, with objects closed that name their properties, at any depth.

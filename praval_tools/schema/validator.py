@@ -14,7 +14,14 @@ from praval_tools.schema.coercion import Repair, Repairer, resolve_references
 from praval_tools.schema.json_input import preview_json
 from praval_tools.schema.json_pointer import format_json_path
 from praval_tools.schema.keywords import REASONS, get_keywords
-from praval_tools.schema.schema_tree import JsonSchema, SchemaPart, inline_references, iter_schemas, map_subschemas
+from praval_tools.schema.schema_tree import (
+    JsonSchema,
+    SchemaPart,
+    inline_references,
+    iter_schemas,
+    map_subschemas,
+    point_into_definition,
+)
 from praval_tools.schema.secret_marks import has_secret_schema, marks_secret
 
 if TYPE_CHECKING:
@@ -24,6 +31,7 @@ _UNEVALUATED_KEYWORDS: Final = {"unevaluatedProperties", "unevaluatedItems"}
 _SECOND_LOOK_KEYWORDS: Final = {"if", "contains", "dependentSchemas", "dependencies"}
 _MAX_PROBLEMS: Final = 200
 _MAX_TEXT: Final = 1 << 24
+_ROOT_NAME: Final = "praval_tools_root"
 _MAX_NODES: Final = 20_000
 """From this size on only the first problem is looked for: the validator makes all of them before it gives one."""
 
@@ -111,7 +119,10 @@ class Validator:
     def _get_report_validator(self) -> jsonschema_rs.Validator:
         """Return the validator that finds problems: it accepts the same, and reports each union as one problem."""
         if self._report is None:
-            schema = _with_plain_unions(_with_plain_names(self.schema), _is_recursive(self.schema))
+            schema = point_into_definition(self.schema, _ROOT_NAME, with_root=False)
+            schema = _with_plain_unions(_with_plain_names(schema), _is_recursive(self.schema))
+            if (root := self._shared_parts.get("$defs", {}).get(_ROOT_NAME)) is not None:
+                schema = {**schema, "$defs": {**schema.get("$defs", {}), _ROOT_NAME: root}}
             self._report = schema, compile_schema(schema)
         return self._report[1]
 
@@ -120,9 +131,12 @@ class Validator:
         """
         Whether finding all problems may take exponential time.
 
-        Unions cannot be plain beside unevaluated members; what holds for a member twice reports its problems twice.
+        Unions cannot be plain beside unevaluated members, nor where a reference leads to any place; what holds for a
+        member twice reports its problems twice.
         """
-        is_costly = any(_UNEVALUATED_KEYWORDS & part.keys() or _has_overlap(part) for part in iter_schemas(self.schema))
+        leads_inside = point_into_definition(self.schema, _ROOT_NAME, with_root=False) != self.schema
+        parts = iter_schemas(self.schema)
+        is_costly = leads_inside or any(_UNEVALUATED_KEYWORDS & part.keys() or _has_overlap(part) for part in parts)
         return is_costly and _is_recursive(self.schema)
 
     def repair(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[Repair, ...]]:
@@ -141,12 +155,20 @@ class Validator:
         if cached is None:
             standalone = part
             if isinstance(part, Mapping):
-                shared: JsonSchema = {
-                    key: self.schema[key] for key in ("$defs", "definitions", "$schema") if key in self.schema
-                }
-                standalone = {**{key: inner for key, inner in part.items() if key != "$schema"}, **shared}
+                part_alone = {key: inner for key, inner in part.items() if key != "$schema"}
+                standalone = {**point_into_definition(part_alone, _ROOT_NAME, with_root=True), **self._shared_parts}
             cached = self._part_validators[id(part)] = (part, compile_schema(standalone))
         return cached[1]
+
+    @first_use_property
+    def _shared_parts(self) -> JsonSchema:
+        """What the references of a part lead to: the definitions, and the whole schema where some lead into that."""
+        copied = point_into_definition(self.schema, _ROOT_NAME, with_root=True)
+        shared = {key: copied[key] for key in ("$defs", "definitions", "$schema") if key in copied}
+        if copied == self.schema:
+            return shared
+        root = {key: inner for key, inner in copied.items() if key not in ("$id", *shared)}
+        return {**shared, "$defs": {**shared.get("$defs", {}), _ROOT_NAME: root}}
 
     def fill_defaults(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments with the declared defaults of what was left out."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from type_strategies import ask, given_tool
 
+from praval_tools import Outcome
 from praval_tools.schema.supplied_schema import check_supplied_schema
 
 
@@ -23,3 +25,49 @@ class TestReferences:
     def test_chains_are_bounded(self, length: int, problems: tuple[str, ...]) -> None:
         """A chain of references that is too long is a problem like any other."""
         assert problems == check_supplied_schema(make_chain(length))[1]
+
+
+INSIDE: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "count": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+        "again": {"$ref": "#/properties/count"},
+        "either": {"anyOf": [{"$ref": "#/properties/count/anyOf/0"}, {"type": "array", "items": {"$ref": "#"}}]},
+        "limit": {"$ref": "#/properties/count/anyOf/0"},
+    },
+    "additionalProperties": False,
+}
+"""A schema whose references lead anywhere inside of it, as zod and some MCP servers write them."""
+
+
+class TestReferencesToAnyPlace:
+    @pytest.mark.parametrize(
+        ("given", "expected"),
+        [
+            ({"again": "3"}, {"again": 3}),
+            ({"either": "3"}, {"either": 3}),
+            ({"either": [{"count": "3", "again": None}]}, {"either": [{"count": 3, "again": None}]}),
+            ({"either": '[{"limit": 1}]'}, {"either": [{"limit": 1}]}),
+            ({"limit": None}, {}),
+        ],
+        ids=str,
+    )
+    def test_arguments_are_repaired(self, given: dict[str, Any], expected: dict[str, Any]) -> None:
+        """Broken promise: the call was refused, as if its arguments could not be read as JSON."""
+        assert expected == ask(given_tool(INSIDE), given).result
+
+    @pytest.mark.parametrize(
+        ("given", "problem"),
+        [
+            ({"again": "x"}, ("$.again", "fits none of the allowed forms")),
+            ({"limit": "x"}, ("$.limit", "is not an integer")),
+        ],
+        ids=str,
+    )
+    def test_problems_are_named(self, given: dict[str, Any], problem: tuple[str, str]) -> None:
+        """So was a call with a mistake; where the schema is inside of itself, only the parameter is named."""
+        properties = {name: part for name, part in INSIDE["properties"].items() if name != "either"}
+        result = ask(given_tool({**INSIDE, "properties": properties}), given)
+        assert f"{problem[0]}: does not fit" in str(ask(given_tool(INSIDE), given).error)
+        assert Outcome.INVALID_ARGUMENTS is result.outcome
+        assert problem[0] in str(result.error) and problem[1] in str(result.error)
