@@ -392,7 +392,7 @@ def _bind_copied_arguments(run: CallRunner) -> CallRunner:
 
 
 def _encode_to_bytes(value: object) -> bytes:
-    return to_json_bytes(encode(value))
+    return to_json_bytes(encode(value, takes_subclasses=True))
 
 
 def _with_json_kept(encode_json: Callable[[object], bytes]) -> Callable[[object], bytes]:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from attrs import define, frozen
 
+from praval_tools.formats.union_branches import UnionBranches
 from praval_tools.schema.json_pointer import resolve_pointer
 from praval_tools.schema.schema_tree import JsonSchema
 
@@ -45,7 +46,8 @@ class StrictRules:
         keywords: The keywords that may narrow a value, each with a test of its value.
         formats: The formats that texts may have.
         type_lists: A value may be of one of several types in a list; False: by `anyOf`.
-        all_required: Each property is required; one that may be left out may be null instead.
+        all_required: Each property is required; one that may be left out may be null instead, unless its default is
+            all that it takes.
         recursive: A schema may refer to itself.
         properties: Greatest number of properties.
         depth: Greatest number of levels of lists and objects.
@@ -96,7 +98,7 @@ class _StrictRewriter:
     """Rewrites one schema; the definitions that it refers to are rewritten once."""
 
     def __init__(self, root: JsonSchema, rules: StrictRules) -> None:
-        self._root, self._rules = root, rules
+        self._root, self._rules, self._unions = root, rules, UnionBranches(root)
         self._names_by_pointer: dict[str, str] = {}
         self._definitions: JsonSchema = {}
         self._open_pointers: list[str] = []
@@ -133,6 +135,8 @@ class _StrictRewriter:
     def _rewrite_union(self, schema: JsonSchema, branches: list[str], level: int) -> JsonSchema:
         if len(branches) > 1 or _SHAPE_KEYWORDS & schema.keys() - {branches[0]}:
             raise NotStrictError("a union has more than its branches")
+        if self._rules.all_required and not self._unions.are_distinct(schema[branches[0]]):
+            raise NotStrictError("only what may be left out tells the classes of a union apart")
         return {"anyOf": [self._rewrite(branch, level + 1) for branch in schema[branches[0]]]}
 
     def _rewrite_enum(self, schema: JsonSchema) -> JsonSchema:
@@ -165,7 +169,7 @@ class _StrictRewriter:
         required, properties = schema.get("required", ()), JsonSchema()
         for name, inner in schema.get("properties", {}).items():
             properties[name] = self._rewrite(inner, level + 1)
-            if self._rules.all_required and name not in required:
+            if self._rules.all_required and name not in required and not self._unions.is_constant(inner):
                 properties[name] = _make_nullable(properties[name])
         if any(name not in properties for name in required):
             raise NotStrictError("it requires a property that it does not name")

@@ -182,7 +182,7 @@ def encode_value(_: str, value: object) -> EncodedResult:
         ToolUsageError: It has no JSON form.
     """
     try:
-        return encode(value), ()
+        return encode(value, takes_subclasses=True), ()
     except Unencodable as error:
         text = f"The result cannot be recorded: {error.reason}. Pass one that JSON can hold."
         raise ToolUsageError(text) from error

@@ -15,6 +15,7 @@ from praval_tools.execution.effects import RunTool
 from praval_tools.execution.failures import get_error_type_name, read_error_secrets
 from praval_tools.execution.results import build_tool_error_result
 from praval_tools.execution.runtime import Runtime
+from praval_tools.journal.redaction.redactor import RedactionPlan
 from praval_tools.journal.replay_entry import FINAL_OUTCOMES
 from praval_tools.journal.storage.protocol import INTENT, Answer, Item, Record, Status
 from praval_tools.journal.stored_approvals import end_request, is_answer_used, use_answer
@@ -26,6 +27,7 @@ from praval_tools.runs.recorded_results import build_replayed_result
 from praval_tools.schema.encode import encode
 from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.schema.union_members import NOT_READ_BACK
+from praval_tools.schema.written_secrets import find_written_secrets, replace_places
 from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.return_values import write_complete
 
@@ -264,7 +266,7 @@ def _encode_value(
     """Return the value of *result* as JSON, which members of unions wrote it, and the result with what was read."""
     builder, marked_values = write_state.builder, list[object]()
     try:
-        return write_run_value(run, result, marked_values)
+        return write_run_value(run, result, builder.plan.redaction_plan, marked_values)
     finally:
         if marked_values:
             builder.secrets = builder.plan.redaction_plan.mark_secrets(marked_values, builder.secrets)
@@ -283,7 +285,7 @@ def read_run_error_secrets(run: RunTool, error: BaseException) -> list[object]:
 
 
 def write_run_value(
-    run: RunTool, result: ToolResult, marked_values: list[object]
+    run: RunTool, result: ToolResult, plan: RedactionPlan, marked_values: list[object]
 ) -> tuple[object, tuple[str, ...], ToolResult]:
     """
     Return the value of a call that ran as JSON, what is needed to read it, and the result with what was read.
@@ -293,6 +295,7 @@ def write_run_value(
     Args:
         run: The call.
         result: Its result.
+        plan: Hides what is too short to be found, where an object is of another class than the schema knows.
         marked_values: Receives what classes mark as secret in the value, also where it cannot be written.
 
     Raises:
@@ -303,10 +306,13 @@ def write_run_value(
         return *_encode_run_value(run, result.result), result
     with activate_frame(make_frame(run.frame[SCOPE])):
         value, written, members = write_complete(result.result, partial(_encode_run_value, run), marked_values)
+        if marked_values and members == NOT_READ_BACK:
+            places = ((place, plan.find_place_marker(secret)) for place, secret in find_written_secrets(value, written))
+            written = replace_places(written, {place: marker for place, marker in places if marker is not None})
         return written, members, replace(result, result=value)
 
 
 def _encode_run_value(run: RunTool, value: object) -> tuple[object, tuple[str, ...]]:
     if run.stays_json:
-        return encode(value), NOT_READ_BACK
+        return encode(value, takes_subclasses=True), NOT_READ_BACK
     return run.tool.implementation.compiled.write_result(value)

@@ -156,8 +156,12 @@ def _make_class_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHo
     fields = [(item, encoders.get_hook(item.hint)) for item in get_fields(hint) if item.readable or item.required]
     make_reader = _make_item_reader if is_typed_dict(hint) else _make_attribute_reader
     read_fields, type_name = make_reader(hint, [item for item, _ in fields]), format_hint(hint)
+    base = get_class_origin(hint) if encoders.takes_subclasses and is_attrs_or_dataclass(hint) else None
 
     def encode(value: object) -> dict[str, Any]:
+        if base is not None and (kind := type(value)) is not base and issubclass(kind, base):
+            written: dict[str, Any] = encoders.get_hook(kind)(value)
+            return written
         encoded: dict[str, Any] = {}
         for (item, hook), field_value in zip(fields, read_fields(value), strict=True):
             if field_value is not NOTHING:

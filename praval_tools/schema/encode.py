@@ -36,11 +36,16 @@ class Encoder:
     Args:
         reads_models: Read the fields of pydantic models instead of having the models write themselves.
         marks_members: Write what is under a union as `WrittenByMember`.
+        takes_subclasses: Write an object of a subclass of the declared class, too: with the fields of its own class.
         shared: It is shared by all tools, for hints of Python's own types.
     """
 
-    def __init__(self, *, reads_models: bool = False, marks_members: bool = False, shared: bool = False) -> None:
-        self.reads_models, self.marks_members, self._shared = reads_models, marks_members, shared
+    def __init__(
+        self, *, reads_models: bool = False, marks_members: bool = False, takes_subclasses: bool = False,
+        shared: bool = False,
+    ) -> None:  # fmt: skip
+        self.reads_models, self.marks_members, self.takes_subclasses = reads_models, marks_members, takes_subclasses
+        self._shared = shared
 
     @first_use_property
     def _dispatcher(self) -> HookDispatcher[EncodeHook]:
@@ -133,12 +138,18 @@ def to_json_bytes(value: object) -> bytes:
         return to_compact_json(value).encode()
 
 
-def encode(value: object) -> Any:
+def encode(value: object, *, takes_subclasses: bool = False) -> Any:
     """
     Encode *value* by its own type, and what is in it by theirs.
+
+    Args:
+        value: Anything.
+        takes_subclasses: Objects in it may be of subclasses of the declared classes, as in results.
 
     Raises:
         Unencodable: Something in it has no JSON form; naming its type and place.
     """
     encode_scalar = SCALAR_ENCODE_HOOKS.get(type(value))
-    return Encoder().encode_value(value) if encode_scalar is None else encode_scalar(value)
+    if encode_scalar is not None:
+        return encode_scalar(value)
+    return Encoder(takes_subclasses=takes_subclasses).encode_value(value)

@@ -109,6 +109,9 @@ class EncodeHookFactory(Protocol):
     marks_members: bool
     """Write what is under a union as `WrittenByMember`."""
 
+    takes_subclasses: bool
+    """Write an object of a subclass of the declared class, too: with the fields of its own class."""
+
     def get_hook(self, hint: Hint) -> EncodeHook:
         """Return the encode hook of *hint*."""
 

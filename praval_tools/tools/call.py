@@ -221,4 +221,4 @@ def encode_value(result: ToolResult) -> Any:
     if encode_scalar is not None:  # it has no code of its own
         return encode_scalar(result.result)
     with activate_tool_frame(result.name):
-        return encode(result.result)
+        return encode(result.result, takes_subclasses=True)

@@ -351,8 +351,20 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
             with activate_tool_frame("(result)"):  # the declared classes may run code, for a plain value, too
                 self._result_decode_hook(plain)
         except Mismatch:
-            raise declared from None
+            return self._encode_subclasses(value, declared)
         return plain
+
+    def _encode_subclasses(self, value: object, declared: Unencodable) -> object:
+        try:
+            return self._subclass_encode_hook(value)
+        except Unencodable:
+            raise declared from None
+
+    @compiled_property
+    def _subclass_encode_hook(self) -> EncodeHook:
+        """Writes a result whose objects may be of subclasses, with fields that the declared classes do not have."""
+        encode = Encoder(takes_subclasses=True).get_hook(self._result_hint)
+        return with_union_results(encode) if self._may_contain_itself(self._result_hint) else encode
 
     def write_result(self, value: object) -> tuple[object, tuple[str, ...]]:
         """

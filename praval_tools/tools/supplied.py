@@ -43,7 +43,7 @@ class SuppliedSchema:
         self.validator = Validator(schema, self._list_taken_names)
         self._offered = OfferedNames(schema, self._list_taken_names)
         self._get_function, self._reader = get_function, ValueReader()
-        self.encode_result: ValueHook = Encoder().encode_value
+        self.encode_result: ValueHook = Encoder(takes_subclasses=True).encode_value
         self.fast_path_code = self.keyword_fast_path_code = FastPathBody(
             lines=_SUPPLIED_SCHEMA_LINES,
             call="function(**complete(arguments))",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import ChainMap, UserList, deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import IntEnum
@@ -19,10 +20,10 @@ import attrs
 import jsonschema_rs
 import pytest
 from annotated_types import Ge
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, computed_field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, computed_field
 from replay_rig import iter_results, make_giver
 
-from praval_tools import Content, Outcome, Tool, ToolCall, ToolRegistry
+from praval_tools import Content, Outcome, Secret, Tool, ToolCall, ToolRegistry
 from praval_tools.formats import result_message
 
 
@@ -146,6 +147,107 @@ CHANGED: list[tuple[Any, Any]] = [
 """Hint, and a value of which its class makes another one, or which it writes otherwise than it takes it."""
 
 
+@dataclass
+class Animal:
+    name: str = "rex"
+
+
+@dataclass
+class Dog(Animal):
+    legs: int = 4
+
+
+@dataclass
+class Shelf:
+    first: Animal
+    rest: list[Animal] = field(default_factory=list)
+
+
+@attrs.frozen
+class Pet:
+    name: str = "tom"
+
+
+@attrs.frozen
+class Cat(Pet):
+    lives: int = 9
+
+
+@attrs.frozen
+class Basket:
+    first: Pet
+    rest: list[Pet] = attrs.field(factory=list)
+
+
+class Beast(BaseModel):
+    name: str = "fox"
+
+
+class Fox(Beast):
+    tails: int = 1
+
+
+@dataclass
+class Den:
+    first: Beast
+    rest: list[Beast] = field(default_factory=list)
+
+
+class Burrow(BaseModel):
+    first: SerializeAsAny[Beast]
+    rest: list[SerializeAsAny[Beast]]
+
+
+@dataclass
+class Tag:
+    key: Annotated[int, Secret] = 7
+
+
+@dataclass
+class HiddenDog(Animal):
+    word: Annotated[str, Secret] = "hush"
+    pin: Annotated[int, Secret] = 42
+    codes: Annotated[list[int | str], Secret] = field(default_factory=lambda: [41, "x", "hush hush"])
+    by: Annotated[dict[str, str], Secret] = field(default_factory=lambda: {"k": "hush-value"})
+    tags: list[Tag] = field(default_factory=lambda: [Tag()])
+    part: Tag = field(default_factory=Tag)
+    shown: str = "spot"
+
+
+@attrs.frozen
+class HiddenCat(Pet):
+    word: Annotated[str, Secret] = "hush"
+    pin: Annotated[int, Secret] = 42
+    codes: Annotated[list[int | str], Secret] = attrs.field(factory=lambda: [41, "x", "hush hush"])
+    by: Annotated[dict[str, str], Secret] = attrs.field(factory=lambda: {"k": "hush-value"})
+    tags: list[Tag] = attrs.field(factory=lambda: [Tag()])
+    part: Tag = attrs.field(factory=Tag)
+    shown: str = "spot"
+
+
+class HiddenFox(Beast):
+    word: Annotated[str, Secret] = "hush"
+    pin: Annotated[int, Secret] = 42
+    codes: Annotated[list[int | str], Secret] = [41, "x", "hush hush"]
+    by: Annotated[dict[str, str], Secret] = {"k": "hush-value"}
+    tags: list[Tag] = [Tag()]
+    part: Tag = Tag()
+    shown: str = "spot"
+
+
+DOG, CAT, FOX = {"name": "rex", "legs": 4}, {"name": "tom", "lives": 9}, {"name": "fox", "tails": 1}
+SUBCLASSES: list[tuple[Any, Any, Any]] = [
+    (Animal, Dog(), DOG), (Animal | None, Dog(), DOG), (list[Animal], [Animal(), Dog()], [{"name": "rex"}, DOG]),
+    (dict[str, Animal], {"a": Dog()}, {"a": DOG}), (tuple[Animal, int], (Dog(), 1), [DOG, 1]),
+    (Shelf, Shelf(Dog(), [Dog()]), {"first": DOG, "rest": [DOG]}), (Any, Shelf(Dog()), {"first": DOG, "rest": []}),
+    (Pet, Cat(), CAT), (list[Pet], [Cat()], [CAT]), (Basket, Basket(Cat(), [Cat()]), {"first": CAT, "rest": [CAT]}),
+    (Animal | Pet | int, Cat(), CAT), (Beast, Fox(), FOX), (list[Beast], [Fox()], [FOX]),
+    (Den, Den(Fox(), [Fox()]), {"first": FOX, "rest": [FOX]}),
+    (Burrow, Burrow(first=Fox(), rest=[Fox()]), {"first": FOX, "rest": [FOX]}),
+]  # fmt: skip
+"""Hint, a value with objects of subclasses that add fields, and its JSON."""
+
+
 class TestNumbers:
     @pytest.mark.parametrize(("hint", "value"), NUMBERS, ids=str)
     def test_come_back_in_their_own_type(self, hint: Any, value: Any, tmp_path: Path) -> None:
@@ -189,6 +291,55 @@ class TestClasses:
         written = compiled.encode_result({"Name": "x"})
 
         assert jsonschema_rs.validator_for(compiled.result_schema).is_valid(written)
+
+
+class TestSubclasses:
+    """Broken promise: an object of a subclass with more fields than declared ended the call, in a journal alone."""
+
+    @pytest.mark.parametrize(("hint", "value", "json"), SUBCLASSES, ids=str)
+    def test_are_recorded_with_all_their_fields(self, hint: Any, value: Any, json: Any, tmp_path: Path) -> None:
+        """The caller gets the object, and later its JSON; a model reads the same as without a journal."""
+        live, replayed = iter_results(hint, value, tmp_path / "j.db")
+        with ToolRegistry() as registry:
+            registry.tool(owned_by="ann")(make_giver(hint, value))
+            plain = registry.execute(ToolCall("c", "give", {}, "ann"))
+
+        assert (Outcome.OK, Outcome.OK, True) == (live.outcome, replayed.outcome, replayed.replayed)
+        assert repr(value) == repr(live.result) == repr(plain.result)
+        assert json == replayed.result
+        assert plain.for_model() == live.for_model() == replayed.for_model()
+
+    @pytest.mark.parametrize("kind", [HiddenDog, HiddenCat, HiddenFox], ids=str)
+    @pytest.mark.parametrize("wrap", [
+        lambda kind, value: (kind, value), lambda kind, value: (list[kind], [value]),
+        lambda kind, value: (dict[str, kind | None], {"a": value}), lambda kind, value: (kind | int, value),
+    ])  # fmt: skip
+    def test_hide_what_their_added_fields_mark(self, kind: Any, wrap: Any, tmp_path: Path) -> None:
+        """As a field of the declared class is hidden: whatever it is, and however short."""
+        hint, value = wrap(kind.__base__, kind())
+
+        live, replayed = iter_results(hint, value, tmp_path / "j.db")
+        text = json.dumps(replayed.result)
+        written = b"".join(path.read_bytes() for path in tmp_path.glob("j.db*") if path.is_file())
+
+        assert Outcome.OK is live.outcome is replayed.outcome
+        assert repr(value) in repr(live.result)
+        assert b"hush" not in written and b'"spot"' in written
+        assert 6 == len(re.findall(r'"(?:word|pin|codes|by|key)": "\[secret \w+\]"', text))
+
+    @pytest.mark.parametrize(("hint", "value"), [(Animal, Dog()), (list[Animal], [Dog()]), (Shelf, Shelf(Dog()))])
+    def test_are_no_arguments(self, hint: Any, value: Any) -> None:
+        """What a tool takes is of the declared class: a subclass with more fields does not fit."""
+
+        def take(value: Any) -> None:
+            """Take."""
+
+        take.__annotations__["value"] = hint
+        with ToolRegistry() as registry:
+            registry.tool(owned_by="ann")(take)
+            result = registry.execute(ToolCall("c", "take", {"value": value}, "ann"))
+
+        assert Outcome.INVALID_ARGUMENTS is result.outcome
 
 
 class TestWhatAModelReads:

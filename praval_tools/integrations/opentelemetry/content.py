@@ -80,7 +80,7 @@ class CallContent:
         elif self._run is not None:
             marked_values = []
             try:
-                value, _, result = write_run_value(self._run, result, marked_values)
+                value, _, result = write_run_value(self._run, result, self._plan, marked_values)
             except (Exception, SystemExit):  # the value may run code of its own, and need not have a JSON form
                 return result
             finally:

@@ -26,6 +26,7 @@ from praval_tools.journal.redaction.secret_search import (
     MarkedSpan,
     SecretMarkers,
     format_scalar,
+    iter_secret_scalars,
     iter_secret_texts,
     replace_spans,
 )
@@ -387,6 +388,11 @@ class RedactionPlan:
     def mark_secrets(self, values: Iterable[PythonValue], secrets: SecretMarkers) -> SecretMarkers:
         """Return *secrets* with *values*, which are secret."""
         return secrets | self._redactor.mark_secrets(values)
+
+    def find_place_marker(self, secret: PythonValue) -> str | None:
+        """Return the marker of a secret in JSON of which some is too short to be found in text; else None."""
+        is_short = any(not _collect_secret_texts([scalar]) for scalar in iter_secret_scalars(secret))
+        return self._redactor.make_marker(secret) if is_short else None
 
     def redact_result(self, result: PythonValue, secrets: SecretMarkers = NO_SECRETS) -> PythonValue:
         """Return a result without secrets: its own, by the names of keys, and those that were passed to the call."""

@@ -190,6 +190,15 @@ def _iter_base64_cores(data: bytes) -> Iterator[str]:
         yield text[-(-8 * offset // 6) : 8 * (offset + len(data)) // 6]
 
 
+def iter_secret_scalars(json: PythonValue) -> Iterator[PythonValue]:
+    """Yield the keys, texts and numbers in a JSON value, but what is empty."""
+    if isinstance(json, dict | list):
+        for part in (*json, *json.values()) if isinstance(json, dict) else json:
+            yield from iter_secret_scalars(part)
+    elif json is not None and json != "" and type(json) is not bool:
+        yield json
+
+
 def iter_secret_texts(
     value: PythonValue, parse: Callable[[str], PythonValue], known_names: Container[PythonValue] | None = None
 ) -> Iterator[str]:
