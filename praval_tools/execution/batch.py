@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from praval_tools.errors import JournalError, RegistryClosedError, ReplayMismatchError, ToolError, ToolUsageError
 from praval_tools.execution.engines.threads import NoFreeThreadError
@@ -21,6 +21,8 @@ _DEFAULT_PARALLELISM = 16
 _ENDS_OF_LOOPS = (KeyboardInterrupt, SystemExit)
 _RAISED_ERRORS = (JournalError, ReplayMismatchError)
 """Errors of the journal, not of a single call: raised once all calls have ended."""
+ANY_ERROR: Final = (ToolError,)
+"""For whoever goes on by the results: a call that could not be made has none, in no record either."""
 
 
 def _build_invalid_call_result(call: object, error: ToolError | None = None) -> ToolResult:
@@ -62,7 +64,10 @@ def _split_by_concurrency(
 
 
 def run_batch(
-    runtime: Runtime, calls: Sequence[tuple[object, Callable[[ToolCall], ToolResult]]], max_parallel: int | None
+    runtime: Runtime,
+    calls: Sequence[tuple[object, Callable[[ToolCall], ToolResult]]],
+    max_parallel: int | None,
+    raised: tuple[type[ToolError], ...] = _RAISED_ERRORS,
 ) -> list[ToolResult]:
     """Run the calls on the thread engine, at most *max_parallel* at once; tools that must run alone follow."""
     results: list[Any] = [None] * len(calls)
@@ -72,7 +77,7 @@ def run_batch(
         try:
             results[index] = execute(call) if has_type(call, ToolCall) else _build_invalid_call_result(call)
         except ToolError as error:
-            results[index] = error if has_type(error, _RAISED_ERRORS) else _build_invalid_call_result(call, error)
+            results[index] = error if has_type(error, raised) else _build_invalid_call_result(call, error)
 
     together, alone = _split_by_concurrency(runtime, [call for call, _ in calls], max_parallel)
     if len(together) > 1:
@@ -80,13 +85,13 @@ def run_batch(
     for index in range(len(calls)):  # the rest: a single call, those that run alone, those for which no thread was free
         if results[index] is None:
             run_call(index)
-    return _raise_journal_error(results)
+    return _raise_first_error(results)
 
 
-def _raise_journal_error(results: list[Any]) -> list[ToolResult]:
-    """Return the results; raise the first error of the journal, if there is one."""
+def _raise_first_error(results: list[Any]) -> list[ToolResult]:
+    """Return the results; raise the first error among them, if there is one."""
     for result in results:
-        if isinstance(result, _RAISED_ERRORS):
+        if isinstance(result, ToolError):
             raise result
     return results
 
@@ -105,8 +110,8 @@ def _run_in_threads(
                 return
             run_call(index)
 
-    jobs = [runtime.threads.submit(run_queued_calls) for _ in range(min(max_parallel, len(indexes)))]
     try:
+        jobs = [runtime.threads.submit(run_queued_calls) for _ in range(min(max_parallel, len(indexes)))]
         with runtime.threads.release_thread():
             for job in jobs:
                 job.wait(None)
@@ -122,6 +127,7 @@ async def run_batch_async(
     runtime: Runtime,
     calls: Sequence[tuple[object, Callable[[ToolCall], Awaitable[ToolResult]]]],
     max_parallel: int | None,
+    raised: tuple[type[ToolError], ...] = _RAISED_ERRORS,
 ) -> list[ToolResult]:
     """Run the calls as tasks, at most *max_parallel* at once; tools that must run alone follow."""
     import asyncio
@@ -136,12 +142,12 @@ async def run_batch_async(
             try:
                 results[index] = await execute(call) if has_type(call, ToolCall) else _build_invalid_call_result(call)
             except ToolError as error:
-                results[index] = error if has_type(error, _RAISED_ERRORS) else _build_invalid_call_result(call, error)
+                results[index] = error if has_type(error, raised) else _build_invalid_call_result(call, error)
 
     await _run_as_tasks(together, run_call)
     for index in alone:
         await run_call(index)
-    return _raise_journal_error(results)
+    return _raise_first_error(results)
 
 
 class _CallFailedError(Exception):

@@ -190,8 +190,7 @@ def _run_tool(runtime: Runtime, run: RunTool) -> ToolResult | None:
     try:
         if stays_on_loop(runtime, run):
             _refuse_in_event_loop(f"Tool {tool.name!r} is async")
-            with runtime.threads.release_thread():
-                return runtime.background_loop.run(_run_async_tool(runtime, run), runtime.get_timeout(tool))
+            return _run_on_background_loop(runtime, run)
         if engine not in (None, "inline") or tool.metadata.timeout is not None:
             return _run_on_engine(runtime, run, started)
         return build_success_result(run, run.run(), started)
@@ -201,12 +200,23 @@ def _run_tool(runtime: Runtime, run: RunTool) -> ToolResult | None:
         return build_run_cancelled_result(run, started)
     except ExclusiveTimeoutError as error:
         return _build_limited_result(run, error)
-    except DeadlineExpiredError:  # the loop is blocked by something else, and did not report it
-        return _build_timeout_result(run, runtime.get_timeout(tool), still_runs=True)
     except (Exception, SystemExit) as error:  # the tool seam: whatever it raises is a result
         if has_type(error, ToolUsageError) and not run.attempts:  # not entered: an error of the caller
             raise
         return build_tool_error_result(run, error, started)
+
+
+def _run_on_background_loop(runtime: Runtime, run: RunTool) -> ToolResult | None:
+    """Run an async tool on the registry's own loop; where nobody waits for it any more, it is not entered later."""
+    seconds = runtime.get_timeout(run.tool)
+    try:
+        with runtime.threads.release_thread():
+            return runtime.background_loop.run(_run_async_tool(runtime, run), seconds)
+    except DeadlineExpiredError:  # the loop is blocked by something else, and did not report it
+        return _build_timeout_result(run, seconds, still_runs=not run.keep_out())
+    except BaseException:  # an interrupt of this thread
+        run.keep_out()
+        raise
 
 
 def _refuse_in_event_loop(reason: str) -> None:

@@ -60,6 +60,8 @@ class RunTool(msgspec.Struct, eq=False):
     marked_values: tuple[object, ...] = ()
     stays_json: bool = False
     is_reviewed: bool = False
+    entry: list[None] = msgspec.field(default_factory=lambda: [None])
+    """Holds one item until the function is entered, or kept from it: whoever takes that out decides which."""
 
     def __post_init__(self) -> None:
         if self.frame is not None:
@@ -97,7 +99,27 @@ class RunTool(msgspec.Struct, eq=False):
             self.spent_grants = self.spent_grants.union(unspent)
         elif state is not self.state or not self.path.is_unconditional:
             self._check_decision(state)
-        self.attempts += 1
+        self._enter()
+
+    def _enter(self) -> None:
+        """
+        Count one more attempt.
+
+        Raises:
+            StaleDecisionError: The call was given up before.
+        """
+        self.attempts += 1  # before, so that no interrupt can hide that it was entered
+        if not self.keep_out():
+            self.attempts -= 1
+            raise StaleDecisionError
+
+    def keep_out(self) -> bool:
+        """Keep the function from being entered, in whatever thread; return False where it was entered before."""
+        try:
+            self.entry.pop()
+        except IndexError:
+            return False
+        return True
 
     def _plan_spending(self, state: AccessState, grants: tuple[str, ...]) -> list[GrantSpent]:
         self._check_decision(state)
@@ -183,7 +205,7 @@ class RunTool(msgspec.Struct, eq=False):
     def run(self) -> object:
         """Admit and run a sync function in this thread; generators are read to their end."""
         if self.fast_function is not None:
-            self.attempts += 1  # before, so that no interrupt can hide that it was entered
+            self._enter()
             try:
                 return self.fast_function(self.bound_arguments.arguments, self.frame)
             except StaleDecisionError:
@@ -217,7 +239,7 @@ class RunTool(msgspec.Struct, eq=False):
     async def run_async(self) -> object:
         """Admit and await an async function; async generators are read to their end."""
         if self.fast_function is not None:
-            self.attempts += 1
+            self._enter()
             try:
                 return await self.fast_function(self.bound_arguments.arguments, self.frame)
             except StaleDecisionError:

@@ -7,8 +7,9 @@ from contextvars import copy_context
 from queue import SimpleQueue
 
 from praval_tools.execution.engines.threads import NoFreeThreadError
+from praval_tools.execution.failures import StaleDecisionError
 from praval_tools.names import has_type
-from praval_tools.registry.toolset import Toolset, get_executor
+from praval_tools.registry.toolset import Toolset, get_executor, run_calls_of_loop, run_calls_of_loop_async
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.reports import ToolReport, report_listener
 
@@ -32,15 +33,15 @@ def stream_batch(
     context = copy_context()
     context.run(report_listener.set, queue.put)
     results: list[ToolResult] = []
-    job = context.run(runtime.threads.submit, lambda: results.extend(toolset.execute_batch(calls, max_parallel)))
+    job = context.run(runtime.threads.submit, lambda: results.extend(run_calls_of_loop(toolset, calls, max_parallel)))
     job.add_done_callback(lambda: queue.put(None))
     try:
         while (report := _wait_for_item(toolset, queue)) is not None:
             yield report
     finally:
         job.wait(None)
-    if has_type(job.error, NoFreeThreadError):
-        return toolset.execute_batch(calls, max_parallel)
+    if has_type(job.error, (NoFreeThreadError, StaleDecisionError)):
+        return run_calls_of_loop(toolset, calls, max_parallel)
     if job.error is not None:
         raise job.error
     return results
@@ -65,7 +66,7 @@ async def astream_batch(
 
     async def run_batch() -> list[ToolResult]:
         report_listener.set(put_item)
-        return await toolset.aexecute_batch(calls, max_parallel)
+        return await run_calls_of_loop_async(toolset, calls, max_parallel)
 
     task = asyncio.create_task(run_batch())
     task.add_done_callback(lambda _: put_item(None))

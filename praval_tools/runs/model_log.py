@@ -24,7 +24,7 @@ from praval_tools.runs.call_records import parse_call_arguments
 from praval_tools.runs.conversation_secrets import ConversationSecrets
 from praval_tools.runs.matching import find_parent_id
 from praval_tools.runs.open_run import OpenRun, current_run
-from praval_tools.runs.recorded_results import build_replayed_result
+from praval_tools.runs.recorded_results import build_full_run_result, build_replayed_result
 from praval_tools.runs.recorder import Recorder
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.frames import get_current_frame
@@ -198,9 +198,13 @@ class ModelLog:
         Record a reply, without its secrets and those of the conversation up to it.
 
         Raises:
-            ToolUsageError: The run was left, and may be open elsewhere, where nobody knows of this reply.
+            ToolUsageError: The run was left, and may be open elsewhere, where nobody knows of this reply; or it is
+                full, and has refused calls that are not recorded.
             JournalError: The reply was not written, and the registry is not lenient.
         """
+        if self._run.is_full:
+            text = build_full_run_result(self.run_id, self._run.event_count, ToolCall()).error
+            raise ToolUsageError(str(text), "run-events")
         try:
             yield from self._write(self._build_reply_item(step, reply, calls, latency_ms))
         except JournalError as error:

@@ -53,9 +53,9 @@ def point_into_definition(schema: Any, name: str, *, with_root: bool) -> Any:
     if not isinstance(schema, dict):
         return schema
     changed = map_subschemas(schema, lambda part: point_into_definition(part, name, with_root=with_root))
-    reference = changed.get("$ref")
-    is_pointer = isinstance(reference, str) and (reference.startswith("#/") or (with_root and reference == "#"))
-    if is_pointer and not reference.startswith(("#/$defs/", "#/definitions/")):
+    if not isinstance(reference := changed.get("$ref"), str) or reference.startswith(("#/$defs/", "#/definitions/")):
+        return changed
+    if reference.startswith("#/") or (with_root and reference == "#"):
         changed["$ref"] = f"#/$defs/{name}{reference[1:]}"
     return changed
 

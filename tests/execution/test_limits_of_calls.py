@@ -217,6 +217,23 @@ class TestTimeOuts:
         result = execute(call("taken"))
         assert (Outcome.FORBIDDEN, 1) == (result.outcome, result.attempts)
 
+    def test_a_retry_that_does_not_get_its_turn_says_nothing(self) -> None:
+        """Broken promise: a call that ran, and ran out of time, ended as one that was limited, and so never ran."""
+        go_on, ran = threading.Event(), list[int]()
+        registry = ToolRegistry(retries=1, retry_wait=0, timeout=0.05)
+
+        @registry.tool("slow", owned_by="ann", idempotent=True, timeout=0.05, concurrency_safe=False)
+        def slow() -> None:
+            """Be slow."""
+            assert go_on.wait(30)
+            ran.append(1)
+
+        result = registry.execute(call("slow"))
+        go_on.set()
+        assert 0 == registry.drain(timeout=30)
+        assert (Outcome.TIMEOUT, 1, [1]) == (result.outcome, result.attempts, ran)
+        registry.close()
+
     def test_closing_ends_the_wait(self) -> None:
         """A call that waits for its next try ends with its last error when the registry closes."""
         registry, failed = ToolRegistry(retries=1, retry_wait=3600), threading.Event()

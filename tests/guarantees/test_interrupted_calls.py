@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -273,6 +274,41 @@ class TestStopped:
         asyncio.run(work())
         assert rig.registry.drain(timeout=60) == 0
         assert ([1] if waits_for == "a thread" else []) == rig.ran
+
+    @pytest.mark.parametrize("end", ["interrupt", "time-out"])
+    def test_an_async_tool_whose_loop_is_busy_begins_no_more(self, rig: Rig, end: str) -> None:
+        """Broken promise: recorded as stopped before its tool was entered, it ran once the loop was free again."""
+        busy, go_on = threading.Event(), threading.Event()
+
+        @rig.registry.tool("parse", owned_by="ann", timeout=None)
+        async def parse(number: int) -> None:
+            """Block the loop."""
+            busy.set()
+            assert go_on.wait(60)
+
+        @rig.registry.tool("pay", owned_by="ann", timeout=0.01 if end == "time-out" else None)
+        async def pay(number: int) -> int:
+            """Pay."""
+            rig.ran.append(number)
+            return number
+
+        thread = threading.Thread(target=rig.registry.execute, args=(call(name="parse"),))
+        with rig.registry.run("r") as run:
+            thread.start()
+            assert busy.wait(60)
+            if end == "interrupt":
+                threading.Timer(0.1, signal.pthread_kill, (threading.main_thread().ident or 0, signal.SIGINT)).start()
+                with pytest.raises(KeyboardInterrupt):
+                    rig.registry.execute(call(name="pay", call_id="paid"))
+            else:
+                assert Outcome.TIMEOUT is rig.registry.execute(call(name="pay", call_id="paid")).outcome
+            assert [] == run.in_doubt
+            go_on.set()
+            thread.join()
+            assert 0 == rig.registry.drain(timeout=60)
+            assert [] == rig.ran
+            again = rig.registry.execute(call(name="pay", call_id="paid"))
+        assert ([1], 1) == (rig.ran, again.result) if end == "interrupt" else ([], None) == (rig.ran, again.result)
 
     def test_a_sync_call_of_an_async_tool_in_a_loop(self, rig: Rig) -> None:
         """A refusal of the driver leaves the call free to run, in this opening and the next."""

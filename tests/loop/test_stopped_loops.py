@@ -16,7 +16,8 @@ import pytest
 from loop_rig import RAN, add, registry  # noqa: F401
 from write_ahead_rig import FailingStore
 
-from praval_tools import Allow, ToolCall, ToolRegistry, ToolUsageError
+from praval_tools import Allow, ToolCall, ToolContext, ToolRegistry, ToolUsageError
+from praval_tools.errors import RegistryClosedError
 from praval_tools.journal.storage.sql_store import SqlStore
 from praval_tools.loop import StopReason, ToolLoop
 from praval_tools.testing import fake_model
@@ -205,3 +206,55 @@ class TestStopped:
                 said.append(asyncio.run(run_loops(registry)))
         assert said[0] == said[1] == said[2]
         assert 6 == len(asked) == len(set(said[0]))
+
+    def test_a_call_that_could_not_be_made_ends_the_loop(self, tmp_path: Path) -> None:
+        """Broken promise: the model was shown it, and paid otherwise; the resumed loop made the call as well."""
+        RAN.clear()
+
+        async def wire(x: int) -> None:
+            """Wire."""
+            RAN.append(x)
+
+        model = fake_model(("wire", {"x": 1}), "Done.")
+        with ToolRegistry(journal=tmp_path / "runs.db") as registry:
+            registry.tool("wire", shared=True)(wire)
+            loop = ToolLoop(registry.agent("ann"), model)
+
+            async def main() -> str:
+                with pytest.raises(ToolUsageError, match="'wire' is async"):
+                    loop.run("Go.", "r")
+                assert [] == RAN
+                return str((await loop.aresume("r")).text)
+
+            assert "Done." == asyncio.run(main())
+        assert [1] == RAN
+
+    def test_a_loop_in_a_full_run_ends(self, tmp_path: Path) -> None:
+        """Broken promise: the model was shown that calls are refused, and the resumed loop made them all the same."""
+        RAN.clear()
+        model = fake_model(("add", {"x": 1}), ("add", {"x": 2}), "I could not add 2.")
+        with ToolRegistry(journal=tmp_path / "runs.db", max_run_events=2) as registry:
+            registry.tool("add", shared=True)(add)
+            with pytest.raises(ToolUsageError, match="takes no new calls"):
+                ToolLoop(registry.agent("ann"), model).run("Go.", "r")
+        with ToolRegistry(journal=tmp_path / "runs.db") as registry:
+            registry.tool("add", shared=True)(add)
+            assert "Added." == ToolLoop(registry.agent("ann"), fake_model(("add", {"x": 2}), "Added.")).resume("r").text
+        assert [(1, 0), (2, 0)] == RAN
+
+    @pytest.mark.parametrize("stream", [True, False])
+    def test_a_loop_whose_registry_closes_before_its_calls(self, stream: bool) -> None:
+        """Broken promise: an internal error reached the program."""
+        registry = ToolRegistry()
+
+        @registry.tool("report", shared=True)
+        def report(context: ToolContext) -> None:
+            """Report."""
+
+        def reply(request: Any) -> Any:
+            registry.close()
+            return ("report", {})
+
+        loop = ToolLoop(registry.agent("ann"), fake_model(reply))
+        with pytest.raises(RegistryClosedError):
+            list(loop.stream("Go.")) if stream else loop.run("Go.")

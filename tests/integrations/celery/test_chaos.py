@@ -70,6 +70,20 @@ class TestLostWorkers:
         place.home.start()
         assert (Outcome.OK, 2) == (wait().outcome, place.marks)
 
+    @ON_REDIS
+    def test_a_machine_that_fails_before_another_refuses_to_run_the_tool_again(self, place: Place) -> None:
+        """Broken promise: the outcome said that it is forbidden, and so that it had not run."""
+        worker = place.home.start()
+        wait = place.begin("again_mark_slowly", path=str(place.file), seconds=60)
+        place.wait_for_marks()
+        worker.kill()
+        with place.make_registry() as other:
+            other.block("again_mark_slowly", "ann")
+        place.home.start()
+        result = wait()
+        assert (Outcome.ENGINE_LOST, 1) == (result.outcome, place.marks)
+        assert "may have done its work" in str(result.error)
+
     def test_a_worker_that_is_asked_to_end(self, place: Place) -> None:
         """What it runs ends first."""
         worker = place.home.start()
