@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from _thread import RLock
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cached_property, partial
@@ -73,54 +74,41 @@ if hasattr(os, "register_at_fork"):
     )
 
 
-class ForkSafeLock:
+class ForkSafeLock(RLock):  # type: ignore[misc]  # final for type checkers alone
     """
     A reentrant lock that is free in a forked child, whoever else held it in the parent.
+
+    In `with` it runs no line of Python, so that an interrupt such as Ctrl-C cannot come between the lock and the block.
 
     Args:
         waits: A fork waits, for some seconds, until no other thread holds it, so that the child finds whole what it
             guards. That is needed where it guards imports: Python's own locks of modules are not renewed.
     """
 
-    __slots__ = ("__weakref__", "_forking_thread", "_lock")
+    __slots__ = ("_forking_thread",)
 
     def __init__(self, *, waits: bool = False) -> None:
-        self._lock = threading.RLock()
         self._forking_thread: int | None = None
         if waits:
             handle_forks(self, before=ForkSafeLock._wait, in_parent=ForkSafeLock._resume, in_child=ForkSafeLock._renew)
         else:
             handle_forks(self, in_child=ForkSafeLock._renew)
 
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
-
-    def acquire(self, timeout: float) -> bool:
-        """Acquire the lock, or return False after *timeout* seconds; `FOR_EVER`: wait as long as it takes."""
-        return self._lock.acquire(timeout=timeout)
-
-    def release(self) -> None:
-        """Release the lock once."""
-        self._lock.release()
-
     def _wait(self) -> None:
-        if self._lock.acquire(timeout=_MAX_WAIT_SECONDS):
+        if self.acquire(timeout=_MAX_WAIT_SECONDS):
             self._forking_thread = threading.get_ident()
 
     def _resume(self) -> None:
         if self._forking_thread == threading.get_ident():
             self._forking_thread = None
-            self._lock.release()
+            self.release()
 
     def _renew(self) -> None:
         self._resume()
-        if self._lock.acquire(blocking=False):  # free, or held by the thread that goes on
-            self._lock.release()
+        if self.acquire(blocking=False):  # free, or held by the thread that goes on
+            self.release()
         else:
-            self._lock = threading.RLock()
+            self._at_fork_reinit()  # type: ignore[attr-defined]
 
 
 FIRST_USE_LOCK: Final = ForkSafeLock(waits=True)

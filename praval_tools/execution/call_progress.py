@@ -122,6 +122,12 @@ class CallProgress(msgspec.Struct, eq=False):
             self.approval = None
         return self.approval is not None
 
+    def note_result(self, result: ToolResult) -> ToolResult | None:
+        """Note how an attempt ended, in case of a retry; return how the one before did."""
+        earlier, self.failure = self.failure, result
+        self.judged_arguments = None  # the tool may have changed its own
+        return earlier
+
     def cancel_limits(self, limits: Limits) -> None:
         """Give back the places under limits of a call that has not begun."""
         self.limits_acquired = False

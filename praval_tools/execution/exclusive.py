@@ -30,13 +30,15 @@ class ExclusiveGate:
         self, in_flight: InFlightCounters, on_close: Callable[[], None], registry: object, timeout: float | None
     ) -> None:
         self._in_flight, self._on_close, self._registry, self.timeout = in_flight, on_close, registry, timeout
-        self._condition = threading.Condition()
+        self._lock = threading.RLock()  # entered itself: an interrupt may come inside of `Condition.__enter__`
+        self._condition = threading.Condition(self._lock)
         self._waiters: dict[int, tuple[Frame, ...]] = {}
         self._holders: tuple[Frame, ...] = ()
 
     def reset_after_fork(self, frames: list[Frame]) -> None:
         """Keep, in a forked process, the turns of this thread's *frames* alone."""
-        self._condition = threading.Condition()
+        self._lock = threading.RLock()
+        self._condition = threading.Condition(self._lock)
         self._waiters = {id(frame): outer for frame in frames if (outer := self._waiters.get(id(frame))) is not None}
         self._holders = tuple(holder for holder in self._holders if any(holder is frame for frame in frames))
 
@@ -110,17 +112,17 @@ class ExclusiveGate:
         return math.inf if self.timeout is None else monotonic() + self.timeout
 
     def _wait_for_change(self) -> None:
-        with self._condition:
+        with self._lock:
             self._condition.wait(_POLL_SECONDS)
 
     def _add_waiter(self, frame: Frame) -> None:
-        with self._condition:
+        with self._lock:
             self._waiters[id(frame)] = tuple(iter_active_calls(self._registry))
         self._on_close()
 
     def _try_acquire(self, frame: Frame) -> bool:
         """Take the turn for *frame* if no calls are in flight but those that wait for such a turn."""
-        with self._condition:
+        with self._lock:
             before = self._holders
             if (before and not _is_active(before[-1])) or self._has_other_calls():
                 return False
@@ -131,7 +133,7 @@ class ExclusiveGate:
             return True
 
     def _release(self, frame: Frame) -> None:
-        with self._condition:
+        with self._lock:
             self._waiters.pop(id(frame), None)
             self._holders = tuple(holder for holder in self._holders if holder is not frame)
             self._condition.notify_all()

@@ -139,8 +139,7 @@ def _decide_and_run(runtime: Runtime, progress: CallProgress) -> CallPipeline:
             progress.spent_grants, progress.stored_grants = run.spent_grants, run.stored_grants
             if result is None:
                 continue
-            progress.judged_arguments = None  # the tool may have changed its own
-            earlier, progress.failure = progress.failure, result
+            earlier = progress.note_result(result)
             seconds = _compute_retry_delay(runtime, run, result)
             if seconds is None:  # of a retry that was not its turn, or no thread free, there is nothing to say
                 return earlier if earlier is not None and result.outcome is Outcome.LIMITED else result

@@ -262,7 +262,8 @@ class Runtime:
         self.closing_event.set()
         store.invalidate_snapshots()
         is_inside_call = next(iter_active_calls(self.registry), None) is not None
-        if not self._closing_lock.acquire(0 if is_inside_call else FOR_EVER):  # whoever holds it waits for that call
+        patience = 0 if is_inside_call else FOR_EVER  # whoever holds it waits for that call
+        if not self._closing_lock.acquire(timeout=patience):
             return
         try:
             if not self._is_closed:

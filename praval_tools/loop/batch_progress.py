@@ -1,4 +1,4 @@
-"""Runs a batch of calls and yields what their tools report meanwhile."""
+"""Runs the calls of a reply, and yields what their tools report meanwhile."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import AsyncGenerator, Generator, Sequence
 from contextvars import copy_context
 from queue import SimpleQueue
 
+from praval_tools.execution.batch import ANY_ERROR, run_batch, run_batch_async
 from praval_tools.execution.engines.threads import NoFreeThreadError
 from praval_tools.execution.failures import StaleDecisionError
 from praval_tools.names import has_type
-from praval_tools.registry.toolset import Toolset, get_executor, run_calls_of_loop, run_calls_of_loop_async
+from praval_tools.registry.toolset import Toolset, get_executor
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.reports import ToolReport, report_listener
 
@@ -19,6 +20,23 @@ def has_context_parameter(toolset: Toolset, name: object) -> bool:
     state = get_executor(toolset).runtime.access_store.state
     record = state.find_tool_record(state.resolve_tool_name(name)) if isinstance(name, str) else None
     return record is not None and bool(record.tool.implementation.context_parameters)
+
+
+def run_calls(toolset: Toolset, calls: Sequence[ToolCall], max_parallel: int) -> list[ToolResult]:
+    """
+    Run the calls of a model's reply, as `Toolset.execute_batch` does.
+
+    Raises:
+        ToolError: A call could not be made, as the program is; once every other call has ended.
+    """
+    runtime = get_executor(toolset).runtime
+    return run_batch(runtime, [(call, toolset.execute) for call in calls], max_parallel, ANY_ERROR)
+
+
+async def run_calls_async(toolset: Toolset, calls: Sequence[ToolCall], max_parallel: int) -> list[ToolResult]:
+    """Run the calls of a model's reply from async code, as `run_calls` does."""
+    runtime = get_executor(toolset).runtime
+    return await run_batch_async(runtime, [(call, toolset.aexecute) for call in calls], max_parallel, ANY_ERROR)
 
 
 def stream_batch(
@@ -33,7 +51,7 @@ def stream_batch(
     context = copy_context()
     context.run(report_listener.set, queue.put)
     results: list[ToolResult] = []
-    job = context.run(runtime.threads.submit, lambda: results.extend(run_calls_of_loop(toolset, calls, max_parallel)))
+    job = context.run(runtime.threads.submit, lambda: results.extend(run_calls(toolset, calls, max_parallel)))
     job.add_done_callback(lambda: queue.put(None))
     try:
         while (report := _wait_for_item(toolset, queue)) is not None:
@@ -41,7 +59,7 @@ def stream_batch(
     finally:
         job.wait(None)
     if has_type(job.error, (NoFreeThreadError, StaleDecisionError)):
-        return run_calls_of_loop(toolset, calls, max_parallel)
+        return run_calls(toolset, calls, max_parallel)
     if job.error is not None:
         raise job.error
     return results
@@ -66,7 +84,7 @@ async def astream_batch(
 
     async def run_batch() -> list[ToolResult]:
         report_listener.set(put_item)
-        return await run_calls_of_loop_async(toolset, calls, max_parallel)
+        return await run_calls_async(toolset, calls, max_parallel)
 
     task = asyncio.create_task(run_batch())
     task.add_done_callback(lambda _: put_item(None))

@@ -11,17 +11,17 @@ from attrs import frozen
 from praval_tools.errors import RegistryClosedError
 from praval_tools.execution.effects import AppendToJournal
 from praval_tools.execution.runtime import Runtime
-from praval_tools.loop.batch_progress import astream_batch, has_context_parameter, stream_batch
+from praval_tools.loop.batch_progress import (
+    astream_batch,
+    has_context_parameter,
+    run_calls,
+    run_calls_async,
+    stream_batch,
+)
 from praval_tools.loop.model_calls import ReplyReader, aask_model, ask_model
 from praval_tools.loop.state_machine import AskModel, EmitEvent, LoopEffect, Pause, RefuseCall, RunBatch
 from praval_tools.loop.values import LoopEnded, LoopEvent, LoopResult, Model, ModelReply
-from praval_tools.registry.toolset import (
-    Toolset,
-    refuse_call,
-    refuse_call_async,
-    run_calls_of_loop,
-    run_calls_of_loop_async,
-)
+from praval_tools.registry.toolset import Toolset, refuse_call, refuse_call_async
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.reports import ToolLog, ToolProgress
 
@@ -81,7 +81,7 @@ def drive(effects: LoopEffects, resources: LoopResources) -> Generator[LoopEvent
 
 def _perform_effect(effect: RunBatch | RefuseCall | AppendToJournal | Pause, resources: LoopResources) -> object:
     if isinstance(effect, RunBatch):
-        return run_calls_of_loop(resources.toolset, effect.calls, resources.max_parallel)
+        return run_calls(resources.toolset, effect.calls, resources.max_parallel)
     if isinstance(effect, RefuseCall):
         return refuse_call(resources.toolset, effect.call, effect.result)
     if isinstance(effect, AppendToJournal):
@@ -133,7 +133,7 @@ async def _perform_effect_async(
     import asyncio
 
     if isinstance(effect, RunBatch):
-        return await run_calls_of_loop_async(resources.toolset, effect.calls, resources.max_parallel)
+        return await run_calls_async(resources.toolset, effect.calls, resources.max_parallel)
     if isinstance(effect, RefuseCall):
         return await refuse_call_async(resources.toolset, effect.call, effect.result)
     if isinstance(effect, AppendToJournal):

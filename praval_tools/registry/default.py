@@ -71,7 +71,7 @@ class _FirstLookupLoader:
     def __call__(self) -> None:
         if resolve_actor(None, "look").startswith("plugin:"):
             return
-        if not self._lock.acquire(_MAX_WAIT_SECONDS):
+        if not self._lock.acquire(timeout=_MAX_WAIT_SECONDS):
             text = f"Another thread has been loading the plugins for {_MAX_WAIT_SECONDS:.0f} s; this goes on without."
             warnings.warn(f"{text} Call autoload() before threads start.", PluginWarning, get_user_stacklevel())
             return

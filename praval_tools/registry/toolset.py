@@ -14,7 +14,7 @@ from praval_tools.access.records import Principal
 from praval_tools.access.rules import resolve_access
 from praval_tools.access.state import AccessState
 from praval_tools.errors import ToolUsageError
-from praval_tools.execution.batch import ANY_ERROR, run_batch, run_batch_async
+from praval_tools.execution.batch import run_batch, run_batch_async
 from praval_tools.execution.context import FrameScope, activate_caller
 from praval_tools.execution.deps import take_deps, use_deps
 from praval_tools.execution.executor import Executor
@@ -447,23 +447,6 @@ def export_selected_tools(
     """Return those of the tools *names* that are in *toolset* now, in a format; for the package's own modules."""
     exports = toolset._get_exporter().export_selection(form, names, strict=strict, reason=reason)
     return dict(zip(exports, decode_exports(b"[" + b",".join(exports.values()) + b"]"), strict=True))
-
-
-def run_calls_of_loop(toolset: Toolset, calls: Sequence[ToolCall], max_parallel: int) -> list[ToolResult]:
-    """
-    Run the calls of a model's reply, as `Toolset.execute_batch` does.
-
-    Raises:
-        ToolError: A call could not be made, as the program is; once every other call has ended.
-    """
-    runtime = get_executor(toolset).runtime
-    return run_batch(runtime, [(call, toolset.execute) for call in calls], max_parallel, ANY_ERROR)
-
-
-async def run_calls_of_loop_async(toolset: Toolset, calls: Sequence[ToolCall], max_parallel: int) -> list[ToolResult]:
-    """Run the calls of a model's reply from async code, as `run_calls_of_loop` does."""
-    runtime = get_executor(toolset).runtime
-    return await run_batch_async(runtime, [(call, toolset.aexecute) for call in calls], max_parallel, ANY_ERROR)
 
 
 def refuse_call(toolset: Toolset, call: ToolCall, result: ToolResult) -> ToolResult:

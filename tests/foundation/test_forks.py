@@ -44,7 +44,6 @@ MODULES_WITH_LOCKS = {
     "execution/in_flight.py": "renewed with its runtime",
     "execution/limits.py": "renewed with its runtime",
     "execution/runtime.py": "renewed by its own handler",
-    "forks.py": "the lock that renews itself",
     "registry/worker.py": "of the program of a process that leaves its loop in a child",
     "journal/stats.py": "renewed by its own handler",
     "journal/storage/write_requests.py": "of one request, which the child does not have",

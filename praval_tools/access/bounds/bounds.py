@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import chain, islice, repeat
@@ -31,7 +32,7 @@ from praval_tools.schema.json_input import MalformedArgumentsError
 from praval_tools.schema.json_values import MAX_DIGITS, to_canonical_json
 from praval_tools.schema.keywords import FIRST_INEXACT_FLOAT
 from praval_tools.schema.schema_tree import JsonSchema, SchemaPart, inline_references
-from praval_tools.schema.text_formats import DECIMAL_TEXT_SCHEMA
+from praval_tools.schema.text_formats import DECIMAL_PATTERN, DECIMAL_TEXT_SCHEMA
 from praval_tools.schema.validator import compile_schema, describe_reason, iter_errors, list_plain_errors
 
 if TYPE_CHECKING:
@@ -280,7 +281,8 @@ def _to_judged_value(schema: object, value: object, root: JsonSchema) -> object:
     """Return *value*, JSON under a part of the schema *root*, as bounds see it: a `Decimal` as a number."""
     branches = list(_iter_resolved_branches(schema, root))
     if isinstance(value, str):
-        return Decimal(value) if DECIMAL_TEXT_SCHEMA in branches else value
+        is_decimal = DECIMAL_TEXT_SCHEMA in branches and re.fullmatch(DECIMAL_PATTERN, value)
+        return Decimal(value) if is_decimal else value
     if isinstance(value, list):
         known = next((branch for branch in branches if branch.get("type") == "array"), {})
         schemas = chain(known.get("prefixItems", ()), repeat(known.get("items")))

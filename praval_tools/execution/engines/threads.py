@@ -46,14 +46,15 @@ class ThreadEngine:
     def _reset_after_fork(self) -> None:
         """Begin without threads; in a forked process those of its parent are gone."""
         self._jobs: deque[Job] = deque()
-        self._condition = threading.Condition()
+        self._lock = threading.RLock()  # entered itself: an interrupt may come inside of `Condition.__enter__`
+        self._condition = threading.Condition(self._lock)
         self._threads = self._idle = self._blocked = 0
         self._thread_local = threading.local()
 
     def submit(self, work: Callable[[], object]) -> Job:
         """Queue *work*; its job ends in `NoFreeThreadError` or `StaleDecisionError` where no thread can run it."""
         job = Job(work)
-        with self._condition:
+        with self._lock:
             if not self._closed:
                 self._jobs.append(job)
                 self._start_threads()
@@ -75,7 +76,7 @@ class ThreadEngine:
 
     def mark_thread_blocked(self) -> None:
         """Count one more thread as blocked, and start another in its place."""
-        with self._condition:
+        with self._lock:
             self._blocked += 1
             self._start_threads()
             refused = self._take_unrunnable_jobs()
@@ -83,12 +84,12 @@ class ThreadEngine:
 
     def mark_thread_available(self) -> None:
         """Count one thread less as blocked."""
-        with self._condition:
+        with self._lock:
             self._blocked -= 1
 
     def close(self) -> None:
         """End the idle threads, and refuse the queued jobs; safe to call twice."""
-        with self._condition:
+        with self._lock:
             self._closed = True
             refused = self._take_unrunnable_jobs()
             self._condition.notify_all()
@@ -127,7 +128,7 @@ class ThreadEngine:
 
     def _take_next_job(self) -> Job | None:
         """Return the next job, or None where this thread is to end: it was idle for long, or the engine was closed."""
-        with self._condition:
+        with self._lock:
             self._idle += 1
             try:
                 self._condition.wait_for(lambda: self._jobs or self._closed, self._idle_seconds)

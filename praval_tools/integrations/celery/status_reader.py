@@ -55,7 +55,8 @@ class StatusReader:
 
     def __init__(self, table: WorkerCallTable) -> None:
         self._table = table
-        self._condition = threading.Condition()
+        self._lock = threading.RLock()  # entered itself: an interrupt may come inside of `Condition.__enter__`
+        self._condition = threading.Condition(self._lock)
         self._calls: dict[str, WatchedCall] = {}
         self._ended: list[str] = []
         self._thread: threading.Thread | None = None
@@ -64,7 +65,7 @@ class StatusReader:
     def watch(self, call_id: str) -> WatchedCall:
         """Look for the progress of a call from now on."""
         watched = WatchedCall(call_id)
-        with self._condition:
+        with self._lock:
             self._calls[call_id] = watched
             before, self._begun = self._begun, monotonic()
             if self._begun - before > _PAUSES[0][0]:  # else it looks soon anyway
@@ -76,13 +77,13 @@ class StatusReader:
 
     def forget(self, call_id: str) -> None:
         """Look for it no more; it is deleted soon."""
-        with self._condition:
+        with self._lock:
             self._calls.pop(call_id, None)
             self._ended.append(call_id)
 
     def close(self) -> None:
         """Wait for the thread, which ends with the last call: after the store is closed, it must not read there."""
-        with self._condition:
+        with self._lock:
             thread = self._thread
             self._condition.notify()
         if thread is not None:
@@ -90,7 +91,7 @@ class StatusReader:
 
     def _run(self) -> None:
         while True:
-            with self._condition:
+            with self._lock:
                 if not self._calls and not self._ended:
                     self._thread = None
                     return
@@ -105,7 +106,7 @@ class StatusReader:
                 pause = self._get_pause(len(watched)) if watched else 0
                 for call_id, call in watched.items():
                     call.take(found.get(call_id) or CallStatus(call_id, CallState.GIVEN_UP, is_lost=True))
-            with self._condition:
+            with self._lock:
                 self._condition.wait(pause)
 
     def _get_pause(self, call_count: int) -> float:

@@ -371,3 +371,24 @@ def test_code_of_a_class_runs_without_rights() -> None:
     seen.clear()
     registry.grant("pay", "intern", where={"order": {"properties": {"code": {"const": "x"}}}})
     assert seen and OPERATOR not in seen
+
+
+@pytest.mark.parametrize(
+    ("hint", "default"),
+    [(Decimal | Literal["all"], "all"), (Decimal | str, "some"), (Decimal | date, date(2024, 1, 1))],
+    ids=str,
+)
+def test_defaults_beside_numbers(hint: Any, default: object) -> None:
+    """Broken promise: an agent with a bounded grant could list none of its tools: the default was read as a number."""
+    registry = ToolRegistry()
+
+    def pay(to: str, amount: Any = default) -> str:
+        """Pay."""
+        return f"{to} {amount}"
+
+    pay.__annotations__["amount"] = hint
+    registry.tool("pay", owned_by="boss")(pay)
+    registry.grant("pay", "intern", where={"to": {"enum": ["ann"]}})
+
+    (schema,) = registry.schemas("intern", "mcp")
+    assert {"type": "string", "enum": ["ann"]} == schema["inputSchema"]["properties"]["to"]
