@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cached_property, partial
 from itertools import count
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 T = TypeVar("T")
 
@@ -86,6 +86,10 @@ class ForkSafeLock(RLock):  # type: ignore[misc]  # final for type checkers alon
     """
 
     __slots__ = ("_forking_thread",)
+
+    def __new__(cls, *, waits: bool = False) -> Self:
+        """Return a lock; the base class takes no arguments."""
+        return super().__new__(cls)
 
     def __init__(self, *, waits: bool = False) -> None:
         self._forking_thread: int | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, Protocol
 
@@ -16,6 +16,7 @@ from praval_tools.execution.engines.jobs import Job
 from praval_tools.execution.event_loops import Work
 from praval_tools.execution.limits import LimitPlace, Limits
 from praval_tools.schema.coercion import Repair
+from praval_tools.tools.argument_spellings import MarkedPlaces
 from praval_tools.tools.call import ToolCall, ToolResult
 from praval_tools.tools.decision import Ask, Decision
 from praval_tools.tools.implementation import BoundArguments, ToolImplementation
@@ -58,6 +59,7 @@ class CallProgress(msgspec.Struct, eq=False):
         stored_grants: Those of them that the journal's store has counted.
         limits_acquired: Whether it has its places under limits.
         limit_places: These places, to be released.
+        left_jobs: The jobs of attempts that ran out of time, whose functions may still run.
         is_counted_in_run: Whether it is counted among the calls of its run already: it began there before.
         approval: What it was approved for: of the tool, by `describe_approved_tool`, and the arguments.
         was_asked_about: Whether a person was asked about it before, so that it needs an approval whatever the tool and
@@ -74,6 +76,7 @@ class CallProgress(msgspec.Struct, eq=False):
         before_hooks_called: Whether plugins were notified that it is about to run.
         notified_arguments: What they were shown of its arguments.
         marked_values: What classes mark as secret in the objects that were given as arguments, or in edits of them.
+        marked_places: The same of the arguments, as it is in their JSON, each with its place there.
         known_result: The result that it had already, which is only recorded.
         is_async: Whether async code drives it.
     """
@@ -86,6 +89,7 @@ class CallProgress(msgspec.Struct, eq=False):
     stored_grants: frozenset[str] = frozenset()
     limits_acquired: bool = False
     limit_places: list[LimitPlace] = []
+    left_jobs: list[Job] = []
     is_counted_in_run: bool = False
     approval: tuple[tuple[str, str, str], dict[str, Any]] | None = None
     was_asked_about: bool = False
@@ -99,6 +103,7 @@ class CallProgress(msgspec.Struct, eq=False):
     before_hooks_called: bool = False
     notified_arguments: dict[str, Any] | None = None
     marked_values: tuple[object, ...] = ()
+    marked_places: MarkedPlaces = ()
     known_result: ToolResult | None = None
     is_async: bool = False
 
@@ -122,8 +127,10 @@ class CallProgress(msgspec.Struct, eq=False):
             self.approval = None
         return self.approval is not None
 
-    def note_result(self, result: ToolResult) -> ToolResult | None:
+    def note_result(self, run: StartedRun, result: ToolResult) -> ToolResult | None:
         """Note how an attempt ended, in case of a retry; return how the one before did."""
+        if run.job is not None:
+            self.left_jobs.append(run.job)
         earlier, self.failure = self.failure, result
         self.judged_arguments = None  # the tool may have changed its own
         return earlier
@@ -134,16 +141,23 @@ class CallProgress(msgspec.Struct, eq=False):
         limits.cancel(self.limit_places)
 
     def release_limits(self, limits: Limits, run: StartedRun | None) -> None:
-        """Release the places under limits once the function of *run* has ended; a call that never began had none."""
+        """Release the places under limits once each function that was entered has ended; else there were none."""
         places = self.limit_places
         if not places:
             return
-        if run is None or (run.job is None and not run.attempts):
+        jobs = [*self.left_jobs, *([] if run is None or run.job is None else [run.job])]
+        if not jobs and (run is None or not run.attempts):
             limits.cancel(places)
-        elif run.job is not None:
-            run.job.add_done_callback(lambda: limits.release(places))
         else:
-            limits.release(places)
+            _call_after_jobs(jobs, lambda: limits.release(places))
+
+
+def _call_after_jobs(jobs: Sequence[Job], callback: Callable[[], object]) -> None:
+    """Call *callback* once all of the *jobs* have ended."""
+    if not jobs:
+        callback()
+        return
+    jobs[0].add_done_callback(lambda: _call_after_jobs(jobs[1:], callback))
 
 
 class CallRecorder(Protocol):

@@ -47,7 +47,7 @@ from praval_tools.schema.json_input import try_parse_simple
 from praval_tools.schema.json_values import SCALAR_TYPES, are_scalars, is_json
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.tools.argument_copies import copy_arguments, is_plain
-from praval_tools.tools.argument_spellings import read_marked_arguments
+from praval_tools.tools.argument_spellings import find_marked_places, read_marked_arguments
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.compiled import Arguments
 from praval_tools.tools.frames import activate_tool_frame, keep_frame
@@ -147,6 +147,7 @@ class Executor:
         if self._is_followed and (marked_values := read_marked_arguments(arguments)):
             progress = CallProgress(call, path.principal) if progress is None else progress
             progress.marked_values = marked_values
+            progress.marked_places = find_marked_places(arguments, call.arguments)
         return call, progress
 
     def _build_notifying_function(self, path: FastPath, run: CallRunner) -> FastFunction:
@@ -236,7 +237,7 @@ class Executor:
 
         def run(call: ToolCall, arguments: Arguments) -> ToolResult:
             started = monotonic()
-            frame: Frame = [scope, arguments, None, call, False, None, None, False]
+            frame: Frame = [scope, arguments, None, call, False, None, None]
             try:
                 value = function(arguments, frame)
             except FastPathMiss as miss:
@@ -280,7 +281,7 @@ class Executor:
 
         async def run(call: ToolCall, arguments: Arguments) -> ToolResult:
             started = monotonic()
-            frame: Frame = [scope, arguments, None, call, False, None, None, False]
+            frame: Frame = [scope, arguments, None, call, False, None, None]
             try:
                 value = await function(arguments, frame)
             except FastPathMiss as miss:

@@ -45,6 +45,7 @@ _ATTRIBUTE_READERS: Final[dict[type, Callable[[object], object]]] = {
     MappingView: MappingView.__dict__["_mapping"].__get__,
 }
 """Containers that are written in Python, and what reads the attributes in which they hold things without their code."""
+_CODES_OF_ENDED_WORK: Final = ("run-closed", "call-given-up")
 _EXCEPTION_READERS: Final = tuple(
     BaseException.__dict__[name].__get__ for name in ("args", "__dict__", "__cause__", "__context__")
 )
@@ -211,7 +212,7 @@ def is_of_ended_work(error: BaseException) -> bool:
     """
     Tell whether *error* says, itself or by one that led to it, that a call could not be made any more, or is in doubt.
 
-    Where its run was left or its registry is closed, such an error says nothing of the tool that raised it.
+    Where its run was left, its attempt was given up, or its registry is closed, that says nothing of the tool itself.
     """
     seen, stack = dict[int, object](), list[object]([error])
     while stack:
@@ -221,7 +222,7 @@ def is_of_ended_work(error: BaseException) -> bool:
         seen[id(part)] = part
         if issubclass(kind := type(part), BaseException):
             stopped = cast(BaseException, part)
-            is_left = kind is ToolUsageError and stopped.__dict__.get("code") == "run-closed"
+            is_left = kind is ToolUsageError and stopped.__dict__.get("code") in _CODES_OF_ENDED_WORK
             if is_left or issubclass(kind, (RegistryClosedError, ToolInDoubtError)):
                 return True
             stack += _iter_exception_parts(stopped)

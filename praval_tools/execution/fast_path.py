@@ -128,7 +128,7 @@ def make(
             {REVIEW}
             {CHECKS}
             {RUN_STEPS}
-            running = [scope, arguments, None, None, False, None, None, False] if frame is None else frame
+            running = [scope, arguments, None, None, False, None, None] if frame is None else frame
             if outer is not None: running[2], running[5] = find_active_frame(outer), outer[5]
             token = None
             try:

@@ -39,7 +39,7 @@ from praval_tools.names import OPERATOR, has_type, shorten_repr
 from praval_tools.schema.coercion import Repair
 from praval_tools.schema.json_input import copy_json
 from praval_tools.tools.argument_copies import copy_arguments
-from praval_tools.tools.argument_spellings import read_marked_arguments
+from praval_tools.tools.argument_spellings import find_marked_places, read_marked_arguments
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.compiled import Arguments
 from praval_tools.tools.context import choose_deps
@@ -47,6 +47,7 @@ from praval_tools.tools.decision import Allow, Ask, Decision
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.implementation import BoundArguments
 from praval_tools.tools.tool import AnyTool
+from praval_tools.tools.value_codec import normalize_value
 
 _MAX_CACHED_VERDICTS: Final = 16_384
 _NULL_CONTEXT: Final = nullcontext()
@@ -85,7 +86,9 @@ def make_pipeline(
     if progress is None:
         progress = CallProgress(call, principal)
     if runtime.recorder is not None or runtime.tracer is not None:
-        progress.marked_values += remote_marked_values.get() + read_marked_arguments(call.arguments)
+        if marked_values := read_marked_arguments(call.arguments):
+            progress.marked_places += find_marked_places(call.arguments, normalize_value(call.arguments))
+        progress.marked_values += remote_marked_values.get() + marked_values
     runtime.access_store.prepare_lookup()
     if isinstance(call.name, str) and (name := runtime.access_store.state.resolve_tool_name(call.name)) != call.name:
         progress.sent_name, call = call.name, replace(call, name=name)
@@ -139,7 +142,7 @@ def _decide_and_run(runtime: Runtime, progress: CallProgress) -> CallPipeline:
             progress.spent_grants, progress.stored_grants = run.spent_grants, run.stored_grants
             if result is None:
                 continue
-            earlier = progress.note_result(result)
+            earlier = progress.note_result(run, result)
             seconds = _compute_retry_delay(runtime, run, result)
             if seconds is None:  # of a retry that was not its turn, or no thread free, there is nothing to say
                 return earlier if earlier is not None and result.outcome is Outcome.LIMITED else result
@@ -421,7 +424,7 @@ def _compute_retry_delay(runtime: Runtime, run: RunTool, result: ToolResult) -> 
     Retried are `RetryableToolError`, the errors of the tool's `retry_on`, and time-outs of idempotent tools.
     The wait doubles each time, give or take a quarter, so that many that failed at once do not come back at once.
     """
-    if result.outcome is Outcome.OK or run.attempts > runtime.get_retries(run.tool):
+    if result.outcome is Outcome.OK or not 0 < run.attempts <= runtime.get_retries(run.tool):  # or never entered
         return None
     from random import Random  # only who may try again pays for it
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from praval_tools.formats.union_branches import MAX_UNION_DEPTH, list_branches, resolve_schema
+from praval_tools.formats.union_branches import MAX_UNION_DEPTH, list_branches, list_values, resolve_schema
 from praval_tools.schema.schema_tree import JsonSchema
 from praval_tools.tools.compiled import Arguments
 
@@ -88,9 +88,16 @@ class _NullDropper:
         if not properties.keys() >= value.keys() or any(name not in value for name in required):
             return False
         return all(
-            (item is None and name not in required) or self._fits(properties[name], item, level + 1)
+            (item is None and name not in required and not self._is_constant(properties[name]))
+            or self._fits(properties[name], item, level + 1)
             for name, item in value.items()
         )
+
+    def _is_constant(self, schema: object) -> bool:
+        """Tell whether a property with a default takes one value alone, which is that default: null is not written."""
+        target = resolve_schema(self._root, schema)
+        values = list_values(target) if isinstance(target, dict) else None
+        return isinstance(schema, dict) and "default" in schema and values is not None and len(values) == 1
 
 
 def _list_kinds(schema: JsonSchema) -> Iterable[object]:

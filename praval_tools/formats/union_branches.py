@@ -72,7 +72,7 @@ class UnionBranches:
         if not isinstance(schema, dict) or schema.get("default") is None:
             return False
         target = resolve_schema(self._root, schema)
-        values = _list_values(target) if isinstance(target, dict) else None
+        values = list_values(target) if isinstance(target, dict) else None
         return values is not None and {make_equality_key(schema["default"])} == set(map(make_equality_key, values))
 
     def _are_apart(self, first: object, second: object, level: int, *, as_values: bool = False) -> bool:
@@ -103,7 +103,7 @@ class UnionBranches:
         return self._answers[key]
 
     def _compare_branches(self, first: JsonSchema, second: JsonSchema, level: int, as_values: bool) -> bool:
-        values, others = _list_values(first), _list_values(second)
+        values, others = list_values(first), list_values(second)
         if values is not None and others is not None:
             return not as_values or set(map(make_equality_key, values)).isdisjoint(map(make_equality_key, others))
         shared = _list_types(first) & _list_types(second)
@@ -134,7 +134,7 @@ def _requires_unknown(first: JsonSchema, second: JsonSchema) -> bool:
     return is_closed and any(name not in second.get("properties", {}) for name in first.get("required", ()))
 
 
-def _list_values(schema: JsonSchema) -> list[object] | None:
+def list_values(schema: JsonSchema) -> list[object] | None:
     """Return the values that an enum or a constant allows; None where there is neither."""
     values: list[object] = schema["enum"] if "enum" in schema else [schema["const"]] if "const" in schema else []
     return values or None
@@ -142,7 +142,7 @@ def _list_values(schema: JsonSchema) -> list[object] | None:
 
 def _list_types(schema: JsonSchema) -> Set[str]:
     """Return the JSON types of *schema*, an integer being a number, too; all where it does not say."""
-    values = _list_values(schema)
+    values = list_values(schema)
     if values is not None:
         return {kind for value in values for kind in _TYPES_OF_VALUES.get(type(value), _ALL_TYPES)}
     kind = schema.get("type", [*_ALL_TYPES])

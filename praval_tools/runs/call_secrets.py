@@ -12,15 +12,18 @@ from praval_tools.journal.redaction.redactor import RedactionPlan
 from praval_tools.journal.redaction.secret_search import SecretMarkers
 from praval_tools.names import has_type
 from praval_tools.schema.spellings import list_possible_spellings
-from praval_tools.tools.argument_spellings import read_argument_spellings, read_marked_arguments
+from praval_tools.tools.argument_spellings import find_marked_places, read_argument_spellings, read_marked_arguments
 from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.implementation import MISS, BoundArguments, ToolImplementation
+from praval_tools.tools.value_codec import normalize_value
 
 
 def find_marked_secrets(plan: RedactionPlan, progress: CallProgress, secrets: SecretMarkers) -> SecretMarkers:
     """Return *secrets* with what classes mark as secret in the objects that were given as arguments."""
-    marked_values = progress.marked_values
-    return plan.mark_secrets(marked_values, secrets or plan.default_secrets) if marked_values else secrets
+    if not progress.marked_values:
+        return secrets
+    secrets = plan.mark_secrets(progress.marked_values, secrets or plan.default_secrets)
+    return plan.mark_places(progress.marked_places, secrets)
 
 
 def find_bound_secrets(
@@ -81,7 +84,9 @@ def find_shown_secrets(plan: RedactionPlan, progress: CallProgress, secrets: Sec
 
 def find_edited_secrets(plan: RedactionPlan, arguments: Mapping[str, object], secrets: SecretMarkers) -> SecretMarkers:
     """Return *secrets* with those of *arguments*, as an approver wrote them."""
-    secrets = plan.mark_secrets(read_marked_arguments(arguments), secrets)
+    if marked_values := read_marked_arguments(arguments):
+        secrets = plan.mark_secrets(marked_values, secrets)
+        secrets = plan.mark_places(find_marked_places(arguments, normalize_value(arguments)), secrets)
     return plan.redact_arguments(arguments, secrets, is_validated=False)[1]
 
 

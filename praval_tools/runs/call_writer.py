@@ -27,7 +27,7 @@ from praval_tools.runs.recorded_results import build_replayed_result
 from praval_tools.schema.encode import encode
 from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.schema.union_members import NOT_READ_BACK
-from praval_tools.schema.written_secrets import find_written_secrets, replace_places
+from praval_tools.schema.written_secrets import find_written_secrets
 from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.return_values import write_complete
 
@@ -306,9 +306,8 @@ def write_run_value(
         return *_encode_run_value(run, result.result), result
     with activate_frame(make_frame(run.frame[SCOPE])):
         value, written, members = write_complete(result.result, partial(_encode_run_value, run), marked_values)
-        if marked_values and members == NOT_READ_BACK:
-            places = ((place, plan.find_place_marker(secret)) for place, secret in find_written_secrets(value, written))
-            written = replace_places(written, {place: marker for place, marker in places if marker is not None})
+        if marked_values:
+            written = plan.hide_result_places(written, find_written_secrets(value, written))
         return written, members, replace(result, result=value)
 
 

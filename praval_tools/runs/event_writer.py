@@ -21,7 +21,7 @@ from praval_tools.journal.storage.protocol import Answer, Item, Record, Status, 
 from praval_tools.journal.stored_approvals import end_request
 from praval_tools.names import has_type
 from praval_tools.runs.call_records import CallRecordBuilder
-from praval_tools.runs.open_run import OpenRun
+from praval_tools.runs.open_run import Attempt, OpenRun, current_attempt
 from praval_tools.tools.call import Outcome
 from praval_tools.tools.decision import ApprovalRequest
 
@@ -55,6 +55,7 @@ class CallWriteState(msgspec.Struct):
         approval_id: The request whose recorded answer the call relies on, until it is written that it was used.
         is_approval_lost: Another process has used that answer: the call has to be approved anew.
         waiting_request: The request that waits once the call has ended, with its record.
+        attempt: The last attempt of the call, if it belongs to a run.
         is_unrecorded: Whether it is one of `Runtime.unrecorded_calls`, whose results a registry that closes waits for.
     """
 
@@ -70,7 +71,27 @@ class CallWriteState(msgspec.Struct):
     approval_id: str | None = None
     is_approval_lost: bool = False
     waiting_request: tuple[ApprovalRequest, Record] | None = None
+    attempt: Attempt | None = None
     is_unrecorded: bool = False
+
+    def begin_attempt(self) -> Attempt | None:
+        """Return the attempt that begins now, inside of that of this context; the one before is given up."""
+        if self.run is None or self.entry is None:
+            return None
+        if (before := self.run.attempts.get(self.entry.call_id)) is not None:
+            before.give_up()
+        self.attempt = self.run.attempts[self.entry.call_id] = Attempt(current_attempt.get())
+        return self.attempt
+
+    @property
+    def was_left(self) -> bool:
+        """Whether its run was left, or its last attempt was given up."""
+        return self.attempt is not None and self.run is not None and (self.run.closed or self.attempt.is_given_up)
+
+    def give_up_attempt(self) -> None:
+        """Have what the last attempt left behind make no more calls in its run."""
+        if self.attempt is not None:
+            self.attempt.give_up()
 
     @property
     def was_started_before(self) -> bool:

@@ -19,7 +19,7 @@ from praval_tools.names import shorten_repr
 from praval_tools.runs import call_records
 from praval_tools.runs.call_plans import CallPlan
 from praval_tools.runs.call_secrets import find_marked_secrets
-from praval_tools.runs.open_run import OpenRun, current_run
+from praval_tools.runs.open_run import OpenRun, current_attempt, current_run
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.value_codec import is_plain_json, normalize_value
 
@@ -109,6 +109,8 @@ class CallMatcher:
                         f"Call {entry.call_id!r} is made from inside itself, or waits for the call that this one "
                         f"is made from: both would wait for ever. Give this call another id."
                     )
+                if (attempt := run.attempts.get(entry.call_id)) is not None:
+                    attempt.move_into(current_attempt.get())
                 yield WaitForCall(release_future, entry.call_id)
 
     def _iter_caller_entries(self) -> Iterator[ReplayEntry]:

@@ -24,10 +24,9 @@ from praval_tools.runs.call_records import parse_call_arguments
 from praval_tools.runs.conversation_secrets import ConversationSecrets
 from praval_tools.runs.matching import find_parent_id
 from praval_tools.runs.open_run import OpenRun, current_run
-from praval_tools.runs.recorded_results import build_full_run_result, build_replayed_result
+from praval_tools.runs.recorded_results import build_replayed_result
 from praval_tools.runs.recorder import Recorder
 from praval_tools.tools.call import ToolCall, ToolResult
-from praval_tools.tools.frames import get_current_frame
 
 _PLAIN_ID: Final = re.compile(r"[\x21-\x7e]{1,80}")
 
@@ -60,7 +59,7 @@ class ModelLog:
         self._replies: dict[int, ModelReplied] = {}
         self._first_ids: dict[tuple[int, str], str] = {}
         self._beginning: Item | None = None
-        self._frame, self._has_ended = get_current_frame(), False
+        self._has_ended = False
         self.loop_id = ""
 
     @property
@@ -124,12 +123,12 @@ class ModelLog:
     def leave_loop(self) -> None:
         """Let the loop be gone on with while the run is open, unless it has ended for good."""
         if self.loop_id:
-            self._run.leave_loop(self.loop_id, self._frame, has_ended=self._has_ended)
+            self._run.leave_loop(self.loop_id, has_ended=self._has_ended)
 
     def _take_first(self, loops: Iterable[LoopBegan]) -> LoopBegan | None:
         """Take the first of *loops* in which no other work goes on."""
         for loop in loops:
-            if self._run.take_loop(loop.id, self._frame):
+            if self._run.take_loop(loop.id):
                 self.loop_id = loop.id
                 return loop
         return None
@@ -198,15 +197,14 @@ class ModelLog:
         Record a reply, without its secrets and those of the conversation up to it.
 
         Raises:
-            ToolUsageError: The run was left, and may be open elsewhere, where nobody knows of this reply; or it is
-                full, and has refused calls that are not recorded.
+            ToolUsageError: The run was left, and may be open elsewhere, where nobody knows of this reply.
             JournalError: The reply was not written, and the registry is not lenient.
         """
-        if self._run.is_full:
-            text = build_full_run_result(self.run_id, self._run.event_count, ToolCall()).error
-            raise ToolUsageError(str(text), "run-events")
+        item = self._build_reply_item(step, reply, calls, latency_ms)
+        if self._run.is_full:  # replies may rest on refusals that are not recorded: a resumed loop asks again
+            return
         try:
-            yield from self._write(self._build_reply_item(step, reply, calls, latency_ms))
+            yield from self._write(item)
         except JournalError as error:
             self._handle_write_error(error)
 

@@ -13,7 +13,36 @@ from praval_tools.journal.replay import Recording
 from praval_tools.journal.storage.protocol import Lease
 from praval_tools.names import format_count
 from praval_tools.tools.context_settings import ContextSetting, use_setting
-from praval_tools.tools.frames import Frame, get_current_frame, is_given_up
+
+
+class Attempt:
+    """
+    One attempt of a call in a run.
+
+    Args:
+        outer: The attempt from inside of which the call is made.
+    """
+
+    __slots__ = ("_is_given_up", "_outer")
+
+    def __init__(self, outer: Attempt | None) -> None:
+        self._outer, self._is_given_up = outer, False
+
+    def give_up(self) -> None:
+        """Note that nobody waits for it any more, while it may go on, or what it left behind."""
+        self._is_given_up = True
+
+    def move_into(self, outer: Attempt | None) -> None:
+        """Note that *outer*, or the program, waits for it now, where nobody else may do so any more."""
+        self._outer = outer
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether it, or one around it, was given up."""
+        attempt: Attempt | None = self
+        while attempt is not None and not attempt._is_given_up:
+            attempt = attempt._outer
+        return attempt is not None
 
 
 class OpenRun:
@@ -35,8 +64,9 @@ class OpenRun:
         self.run_id, self.strict_fingerprint = lease.run_id, strict_fingerprint
         self.process, self.closed = get_process_name(), False
         self.outer_run = current_run.get()
-        self._loops: dict[str, Frame | None] = {}  # by the id of a loop that is taken, the frame in which it goes on
+        self._loops: dict[str, Attempt | None] = {}  # by the id of a loop that is taken, in which attempt of a call
         self._ended_loops: set[str] = set()
+        self.attempts: dict[str, Attempt] = {}  # the last one by the id of a call
         self._loops_lock = ForkSafeLock()
         self.event_count, self._has_warned = event_count, False
         self.has_unawaited_writes = False
@@ -77,28 +107,29 @@ class OpenRun:
         """
         if self.closed or self.process != get_process_name():
             self._raise_not_open()
-        if is_given_up(get_current_frame()):
+        if (attempt := current_attempt.get()) is not None and attempt.is_given_up:
             raise ToolUsageError(
                 "The call inside of which this one is made was given up: it ran out of time, was cancelled, or is "
                 "made again. It makes no more calls in its run.",
                 "call-given-up",
             )
 
-    def take_loop(self, loop_id: str, frame: Frame | None) -> bool:
-        """Take a loop, to go on with it in *frame*; return False where it has ended, or goes on in other work."""
+    def take_loop(self, loop_id: str) -> bool:
+        """Take a loop, to go on with it here; return False where it has ended, or goes on in other work."""
         with self._loops_lock:
-            is_taken = loop_id in self._loops and not is_given_up(self._loops[loop_id])
-            if is_taken or loop_id in self._ended_loops:
+            if loop_id in self._ended_loops:
                 return False
-            self._loops[loop_id] = frame
+            if loop_id in self._loops and ((holder := self._loops[loop_id]) is None or not holder.is_given_up):
+                return False
+            self._loops[loop_id] = current_attempt.get()
             return True
 
-    def leave_loop(self, loop_id: str, frame: Frame | None, *, has_ended: bool) -> None:
-        """Let the loop be taken again, unless it has ended, or was taken by other work since *frame* was given up."""
+    def leave_loop(self, loop_id: str, *, has_ended: bool) -> None:
+        """Let the loop be taken again, unless it has ended, or was taken by the attempt after this one."""
         with self._loops_lock:
             if has_ended:
                 self._ended_loops.add(loop_id)
-            if self._loops.get(loop_id) is frame:
+            if self._loops.get(loop_id) is current_attempt.get():
                 self._loops.pop(loop_id, None)
 
     def wait_for_writes(self) -> None:
@@ -139,6 +170,10 @@ class OpenRun:
 
 current_run: Final = ContextSetting[OpenRun]()
 """The run to which the calls of this context belong; if it is another registry's, one of its outer runs may match."""
+
+
+current_attempt: Final = ContextSetting[Attempt]()
+"""The attempt of a call in a run from inside of which this context calls."""
 
 
 def use_run(run: OpenRun | None) -> use_setting[OpenRun]:

@@ -23,10 +23,10 @@ from praval_tools.runs.call_records import CallRecordBuilder, with_writable_fiel
 from praval_tools.runs.call_writer import CallWriter
 from praval_tools.runs.event_writer import CallSteps, CallWriteState, EventWriter, can_match_again
 from praval_tools.runs.matching import CallMatcher, check_fingerprint, get_principal_text, with_parent_id
-from praval_tools.runs.open_run import OpenRun, use_run
+from praval_tools.runs.open_run import OpenRun, current_attempt, use_run
 from praval_tools.runs.recorded_results import build_full_run_result, build_in_doubt_result, build_replayed_result
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
-from praval_tools.tools.frames import GIVEN_UP
+from praval_tools.tools.context_settings import use_setting
 from praval_tools.tools.tool import AnyTool
 
 Durability = Literal["full", "intent"]
@@ -204,25 +204,23 @@ class Recorder:
         write_state.builder.add_bound_secrets(run)
         if write_state.run is not None:  # where ids are those of entries, which no two calls share
             run.idempotency_key = _build_idempotency_key(write_state.run.run_id, run.call.tool_call_id)
+            write_state.run.check_open()  # it may have waited since
         if not (yield from self._call_writer.write_start(write_state, run)):
             return None
-        if (before := write_state.last_execution) is not None:
-            before.frame[GIVEN_UP] = True
         try:
             write_state.last_execution, run.stored_grants = run, write_state.stored_grants
-            with use_run(write_state.run):
+            with use_run(write_state.run), use_setting(current_attempt, write_state.begin_attempt()):
                 result: ToolResult | None = yield run
         except BaseException as error:
-            run.frame[GIVEN_UP] = True
+            write_state.give_up_attempt()
             entered = run.attempts > 0 or run.job is not None
             yield from self._call_writer.write_interruption(write_state, run, error, entered=entered)
             raise
         if result is not None and result.outcome is Outcome.TIMEOUT:
-            run.frame[GIVEN_UP] = True
+            write_state.give_up_attempt()
         if result is None or result.outcome is not Outcome.TOOL_ERROR or result.exception is None:
             return result
-        has_ended = self.runtime.access_store.closed or (write_state.run is not None and write_state.run.closed)
-        if not has_ended or not is_of_ended_work(result.exception):
+        if not (self.runtime.access_store.closed or write_state.was_left) or not is_of_ended_work(result.exception):
             return result
         return replace(result, outcome=Outcome.IN_DOUBT, error_type=ToolInDoubtError.code)
 

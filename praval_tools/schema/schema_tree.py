@@ -39,24 +39,22 @@ def map_subschemas(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> J
     return changed
 
 
-def point_into_definition(schema: Any, name: str, *, with_root: bool) -> Any:
+def refer_to(schema: Any, base: str, *, also_definitions: bool) -> Any:
     """
-    Return *schema* with references that lead into a definition of this name, a copy of their root, instead of the root.
-
-    Those to other definitions stay, since these go along with a part of a schema.
+    Return *schema* with references into the schema that is known as *base*, instead of into its own root.
 
     Args:
         schema: What may have references.
-        name: The name of the definition.
-        with_root: Change `#`, too, which is the root itself.
+        base: The URI of the schema in which they lead somewhere.
+        also_definitions: Change those into `$defs` and `definitions`, to the root itself and to anchors, too.
     """
     if not isinstance(schema, dict):
         return schema
-    changed = map_subschemas(schema, lambda part: point_into_definition(part, name, with_root=with_root))
-    if not isinstance(reference := changed.get("$ref"), str) or reference.startswith(("#/$defs/", "#/definitions/")):
+    changed = map_subschemas(schema, lambda part: refer_to(part, base, also_definitions=also_definitions))
+    if not isinstance(reference := changed.get("$ref"), str) or not reference.startswith("#"):
         return changed
-    if reference.startswith("#/") or (with_root and reference == "#"):
-        changed["$ref"] = f"#/$defs/{name}{reference[1:]}"
+    if also_definitions or (reference[1:2] == "/" and not reference.startswith(("#/$defs/", "#/definitions/"))):
+        changed["$ref"] = base + reference
     return changed
 
 

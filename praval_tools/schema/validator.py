@@ -20,7 +20,7 @@ from praval_tools.schema.schema_tree import (
     inline_references,
     iter_schemas,
     map_subschemas,
-    point_into_definition,
+    refer_to,
 )
 from praval_tools.schema.secret_marks import has_secret_schema, marks_secret
 
@@ -31,7 +31,7 @@ _UNEVALUATED_KEYWORDS: Final = {"unevaluatedProperties", "unevaluatedItems"}
 _SECOND_LOOK_KEYWORDS: Final = {"if", "contains", "dependentSchemas", "dependencies"}
 _MAX_PROBLEMS: Final = 200
 _MAX_TEXT: Final = 1 << 24
-_ROOT_NAME: Final = "praval_tools_root"
+_ROOT_URI: Final = "urn:praval-tools:root"
 _MAX_NODES: Final = 20_000
 """From this size on only the first problem is looked for: the validator makes all of them before it gives one."""
 
@@ -119,10 +119,9 @@ class Validator:
     def _get_report_validator(self) -> jsonschema_rs.Validator:
         """Return the validator that finds problems: it accepts the same, and reports each union as one problem."""
         if self._report is None:
-            schema = point_into_definition(self.schema, _ROOT_NAME, with_root=False)
-            schema = _with_plain_unions(_with_plain_names(schema), _is_recursive(self.schema))
-            if (root := self._shared_parts.get("$defs", {}).get(_ROOT_NAME)) is not None:
-                schema = {**schema, "$defs": {**schema.get("$defs", {}), _ROOT_NAME: root}}
+            schema = _with_plain_unions(_with_plain_names(self._located_schema), _is_recursive(self.schema))
+            if self._located_schema != self.schema:
+                schema = {**schema, "$defs": {**schema.get("$defs", {}), **self._root_definition}}
             self._report = schema, compile_schema(schema)
         return self._report[1]
 
@@ -134,10 +133,16 @@ class Validator:
         Unions cannot be plain beside unevaluated members, nor where a reference leads to any place; what holds for a
         member twice reports its problems twice.
         """
-        leads_inside = point_into_definition(self.schema, _ROOT_NAME, with_root=False) != self.schema
         parts = iter_schemas(self.schema)
-        is_costly = leads_inside or any(_UNEVALUATED_KEYWORDS & part.keys() or _has_overlap(part) for part in parts)
+        is_costly = any(_UNEVALUATED_KEYWORDS & part.keys() or _has_overlap(part) for part in parts)
+        is_costly = is_costly or self._located_schema != self.schema
         return is_costly and _is_recursive(self.schema)
+
+    @first_use_property
+    def _located_schema(self) -> JsonSchema:
+        """The schema with references to places of it that are not its definitions as those of another schema."""
+        located: JsonSchema = refer_to(self.schema, _ROOT_URI, also_definitions=False)
+        return located
 
     def repair(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[Repair, ...]]:
         """Return the repaired arguments, and what was repaired; the given arguments are not changed."""
@@ -155,20 +160,15 @@ class Validator:
         if cached is None:
             standalone = part
             if isinstance(part, Mapping):
-                part_alone = {key: inner for key, inner in part.items() if key != "$schema"}
-                standalone = {**point_into_definition(part_alone, _ROOT_NAME, with_root=True), **self._shared_parts}
+                standalone = {**refer_to(part, _ROOT_URI, also_definitions=True), "$defs": self._root_definition}
+                standalone |= {key: self.schema[key] for key in ("$schema",) if key in self.schema}
             cached = self._part_validators[id(part)] = (part, compile_schema(standalone))
         return cached[1]
 
-    @first_use_property
-    def _shared_parts(self) -> JsonSchema:
-        """What the references of a part lead to: the definitions, and the whole schema where some lead into that."""
-        copied = point_into_definition(self.schema, _ROOT_NAME, with_root=True)
-        shared = {key: copied[key] for key in ("$defs", "definitions", "$schema") if key in copied}
-        if copied == self.schema:
-            return shared
-        root = {key: inner for key, inner in copied.items() if key not in ("$id", *shared)}
-        return {**shared, "$defs": {**shared.get("$defs", {}), _ROOT_NAME: root}}
+    @property
+    def _root_definition(self) -> JsonSchema:
+        """The whole schema, to which the references of parts lead."""
+        return {"root": {**self.schema, "$id": _ROOT_URI, "id": _ROOT_URI}}
 
     def fill_defaults(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments with the declared defaults of what was left out."""

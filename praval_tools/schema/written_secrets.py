@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Set
 from contextlib import suppress
 from enum import Enum
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 from praval_tools.names import has_type
 from praval_tools.schema.class_fields import get_all_fields, is_pydantic_model
@@ -60,7 +60,17 @@ def find_written_secrets(value: object, written: object) -> list[tuple[JsonPlace
     return secrets
 
 
-def replace_places(json: object, replacements: Mapping[JsonPlace, object]) -> Any:
+def has_at(json: object, place: JsonPlace, part: object) -> bool:
+    """Tell whether *part* is in *json* at a place."""
+    for step in place:
+        is_there = step in json if isinstance(json, dict) else isinstance(json, list) and step in range(len(json))
+        if not is_there:
+            return False
+        json = cast("dict[object, object]", json)[step]
+    return type(json) is type(part) and json == part
+
+
+def replace_places(json: object, replacements: Mapping[JsonPlace, object]) -> object:
     """Return *json* with other values in some places; none of these is inside another."""
     if not replacements:
         return json

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import TypeAlias
 
 from praval_tools.schema.function_defaults import list_defaults
 from praval_tools.schema.marked_values import iter_marked_values
 from praval_tools.schema.spellings import read_spellings
+from praval_tools.schema.written_secrets import JsonPlace, find_written_secrets
 from praval_tools.tools.compiled import Arguments
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.implementation import ToolImplementation
 from praval_tools.tools.value_codec import is_plain_json
+
+MarkedPlaces: TypeAlias = tuple[tuple[JsonPlace, object], ...]
+"""Secrets in JSON, each after its place."""
 
 
 def read_argument_spellings(implementation: ToolImplementation, values: Arguments) -> Arguments:
@@ -43,3 +48,11 @@ def read_marked_arguments(arguments: object) -> tuple[object, ...]:
         for value in iter_marked_values(arguments):
             values.append(read_spellings(value))  # those before one that cannot be read are kept
     return tuple(values)
+
+
+def find_marked_places(arguments: object, written: object) -> MarkedPlaces:
+    """Return what classes mark as secret in *arguments*, as it is in *written*, their JSON, with its place there."""
+    if not is_plain_json(arguments):
+        with suppress(Exception, SystemExit), activate_tool_frame("(arguments)"):  # the seam to any objects of a caller
+            return tuple(find_written_secrets(arguments, written))
+    return ()

@@ -49,11 +49,10 @@ CONFINED_ACTOR_PREFIXES: Final = ("plugin:", "tool:")
 Frame = list[Any]
 """One running piece of work, from `make_frame`; a list, since each call makes one and nothing is made faster."""
 
-SCOPE, ARGUMENTS, PARENT, CALL, ENDED, SETTINGS, OPEN_CHANGES, GIVEN_UP = range(8)
+SCOPE, ARGUMENTS, PARENT, CALL, ENDED, SETTINGS, OPEN_CHANGES = range(7)
 """
 The indexes of a frame: `PARENT` is the frame that it was entered from, `ENDED` whether its work has ended,
-`SETTINGS` what is set in its context, `OPEN_CHANGES` a list of what the work has to leave before it ends, and
-`GIVEN_UP` whether nobody waits for its call any more, while it goes on, or what it left behind.
+`SETTINGS` what is set in its context, and `OPEN_CHANGES` a list of what the work has to leave before it ends.
 """
 
 Settings = dict[object, object]
@@ -66,7 +65,7 @@ def make_frame(scope: FrameScope, arguments: object = None, call: object = None)
 
     The fast paths of calls write this list out, as each call makes one.
     """
-    return [scope, arguments, None, call, False, None, None, False]
+    return [scope, arguments, None, call, False, None, None]
 
 
 class SettingsFrame(Frame):
@@ -84,21 +83,12 @@ def derive_frame(frame: Frame | None, settings: Settings) -> Frame | None:
     if not settings and work is None:
         return None
     scope = _OPERATOR_SCOPE if work is None else work[SCOPE]
-    return SettingsFrame((scope, None, work, None, True, settings or None, None, False))
+    return SettingsFrame((scope, None, work, None, True, settings or None, None))
 
 
 def get_work_frame(frame: Frame | None) -> Frame | None:
     """Return the frame of the work that *frame* belongs to; None where that is the operator's own."""
     return frame[PARENT] if type(frame) is SettingsFrame else frame
-
-
-def is_given_up(frame: Frame | None) -> bool:
-    """Tell whether *frame* is of work for which nobody waits any more, or that such work has left behind."""
-    while frame is not None:
-        if frame[GIVEN_UP]:
-            return True
-        frame = frame[PARENT]
-    return False
 
 
 current_frame: ContextVar[Frame | None] = ContextVar("praval_tools_frame", default=None)

@@ -23,6 +23,7 @@ NAMES_OF_PYTHON = {
     "_fields",
     "_asdict",
     "_asyncio_future_blocking",
+    "_at_fork_reinit",
 }
 """Names of the standard library that are documented, or without which there is no other way."""
 

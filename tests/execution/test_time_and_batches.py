@@ -45,6 +45,57 @@ class TestTime:
         released.set()
         assert (0, [True, True]) == (home.drain(timeout=WAIT), seen)
 
+    def test_a_call_that_never_got_a_thread_is_not_tried_again(self) -> None:
+        """Broken promise: it was tried again without end, whatever `retries` said, until a thread was free."""
+        registry, entered, go_on = ToolRegistry(retries=1, retry_wait=0), threading.Semaphore(0), threading.Event()
+
+        @registry.tool("hold", shared=True)
+        def hold() -> None:
+            """Hold a thread."""
+            entered.release()
+            assert go_on.wait(WAIT)
+
+        @registry.tool("send", shared=True, idempotent=True, timeout=0.01)
+        def send() -> None:
+            """Send."""
+
+        def fill() -> None:
+            registry.execute_batch([ToolCall(None, "hold", {}, "ann")] * 32, 32)
+
+        thread = threading.Thread(target=fill)
+        thread.start()
+        for _ in range(32):
+            assert entered.acquire(timeout=WAIT)
+        result = registry.execute(ToolCall(None, "send", {}, "ann"))
+        go_on.set()
+        thread.join()
+        assert (Outcome.TIMEOUT, 0) == (result.outcome, result.attempts)
+        registry.close()
+
+    def test_every_attempt_that_still_runs_counts_towards_concurrent(self) -> None:
+        """Broken promise: only the last one did, and another call was let in beside an earlier one."""
+        registry, events, ended = ToolRegistry(retry_wait=0), [threading.Event() for _ in range(3)], list[int]()
+
+        @registry.tool("send", shared=True, idempotent=True, timeout=0.05, retries=1)
+        def send() -> None:
+            """Send."""
+            assert (event := waits.pop(0)).wait(WAIT)
+            ended.append(events.index(event))
+
+        waits = list(events)
+        registry.limits.set(tool="send", concurrent=1)
+        call = ToolCall(None, "send", {}, "ann")
+        assert (Outcome.TIMEOUT, 2) == ((result := registry.execute(call)).outcome, result.attempts)
+        events[1].set()
+        while ended != [1]:
+            threading.Event().wait(0.001)
+        assert Outcome.LIMITED is registry.execute(call).outcome
+        events[0].set()
+        assert 0 == registry.drain(timeout=WAIT)
+        events[2].set()
+        assert Outcome.OK is registry.execute(call).outcome
+        registry.close()
+
     @pytest.mark.parametrize("answer", [None, ZeroDivisionError, SystemExit])
     def test_a_swallowed_cancellation(self, home: ToolRegistry, body: Body, answer: type[BaseException] | None) -> None:
         """

@@ -194,6 +194,56 @@ class TestBelonging:
         assert ([1, 1], [1], ["call-given-up"]) == (attempts, rig.ran, errors)
         rig.registry.close()
 
+    @pytest.mark.parametrize("end", ["time-out", "cancellation"])
+    def test_a_call_inside_of_an_attempt_that_was_given_up_makes_no_more_calls(self, rig: Rig, end: str) -> None:
+        """Broken promise: it had lost what it was made inside of, once another tool was called there first."""
+        rig = rig.reopen(retry_wait=0)
+        begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+        agent, errors = rig.registry.agent("ann"), list[str]()
+
+        @rig.registry.tool("settle", owned_by="ann")
+        def settle(number: int) -> int:
+            """Settle."""
+            is_first = not begun.is_set()
+            begun.set()
+            try:
+                assert not is_first or go_on.wait(60)
+                return int(agent.call("add", number=number))
+            except ToolUsageError as error:
+                errors.append(error.code)
+                raise
+            finally:
+                if is_first:
+                    ended.set()
+
+        timeout = 0.3 if end == "time-out" else 60
+
+        @rig.registry.tool("order", owned_by="ann", idempotent=True, timeout=timeout, retries=1)
+        async def order(number: int) -> int:
+            """Order."""
+            return await asyncio.to_thread(agent.call, "settle", number=number)
+
+        async def make_call() -> int:
+            call = ToolCall("a", "order", {"number": 1}, "ann")
+            async with rig.registry.run("r"):
+                if end == "cancellation":
+                    task = asyncio.ensure_future(rig.registry.aexecute(call))
+                    assert await asyncio.to_thread(begun.wait, 60)
+                    task.cancel()
+                    await asyncio.wait([task])
+                again = asyncio.ensure_future(rig.registry.aexecute(call))
+                if end == "cancellation":  # the next one waits for it, and has it go on
+                    await asyncio.wait([again], timeout=0.1)
+                    go_on.set()
+                result = (await again).result
+                go_on.set()
+                assert await asyncio.to_thread(ended.wait, 60)
+            return int(result)
+
+        assert 2 == asyncio.run(make_call())
+        assert ([1], [] if end == "cancellation" else ["call-given-up"]) == (rig.ran, errors)
+        rig.registry.close()
+
     def test_forked_inside_of_a_run(self, rig: Rig) -> None:
         """A forked process is refused in its parent's run, has one of its own, and the parent goes on."""
         with rig.registry.run("r"):

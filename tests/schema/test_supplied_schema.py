@@ -71,3 +71,16 @@ class TestReferencesToAnyPlace:
         assert f"{problem[0]}: does not fit" in str(ask(given_tool(INSIDE), given).error)
         assert Outcome.INVALID_ARGUMENTS is result.outcome
         assert problem[0] in str(result.error) and problem[1] in str(result.error)
+
+    @pytest.mark.parametrize("reference", ["#/parts/row", "#row"])
+    def test_from_any_keyword(self, reference: str) -> None:
+        """Broken promise: a place under a keyword of its own, or an anchor, had each mistake refuse the call."""
+        row = {"type": "object", "properties": {"count": {"type": "integer"}}, "$anchor": "row"}
+        schema = {
+            "$id": "https://example.com/given", "type": "object",
+            "properties": {"row": {"anyOf": [{"$ref": reference}, {"type": "null"}]}, "n": {"type": "integer"}},
+        }  # fmt: skip
+        schema |= {"$defs": {"row": row}} if reference == "#row" else {"parts": {"row": row}}
+
+        assert {"row": {"count": 3}, "n": 1} == ask(given_tool(schema), {"row": {"count": 3}, "n": "1"}).result
+        assert "$.n: is not an integer" in str(ask(given_tool(schema), {"row": {"count": 3}, "n": "x"}).error)

@@ -50,6 +50,7 @@ from praval_tools.schema.secret_names import (
     SecretNames,
     is_amount,
 )
+from praval_tools.schema.written_secrets import JsonPlace, has_at, replace_places
 from praval_tools.tools.value_codec import OpaqueValue, PythonValue, is_plain_json, normalize_value, pack_value
 
 _DIGEST_DOMAIN: Final = b"praval-tools/redaction/1\0"
@@ -313,6 +314,12 @@ class _SecretReplacer:
         return text if clean is inner else to_compact_json(clean)
 
 
+def _hide_places(arguments: PythonValue, secrets: SecretMarkers) -> PythonValue:
+    """Return arguments without the secrets in places of them; what is there now may be another value."""
+    short = {place: marker for place, (part, marker) in secrets.places.items() if has_at(arguments, place, part)}
+    return replace_places(arguments, short)
+
+
 class RedactionPlan:
     """What is to be redacted in the calls of one tool."""
 
@@ -358,9 +365,10 @@ class RedactionPlan:
         secrets = secrets or self.default_secrets
         if not is_validated:
             arguments = self.parse_unvalidated(arguments)
-            return self._redactor.redact(
+            clean, secrets = self._redactor.redact(
                 arguments, secrets, self.unvalidated_nodes, max_secret_length=_MAX_REFUSED_SECRET_LENGTH
             )
+            return _hide_places(clean, secrets), secrets
         if type(arguments) is dict and not secrets:
             if self._are_arguments_textless:
                 return arguments, NO_SECRETS
@@ -369,7 +377,8 @@ class RedactionPlan:
                     break
             else:
                 return arguments, NO_SECRETS
-        return self._redactor.redact(arguments, secrets, self.parameter_nodes)
+        clean, secrets = self._redactor.redact(arguments, secrets, self.parameter_nodes)
+        return _hide_places(clean, secrets), secrets
 
     def find_secret_arguments(self, arguments: Mapping[str, PythonValue], secrets: SecretMarkers) -> tuple[str, ...]:
         """Return the names of the arguments that are or may hold secrets; `*`: all that the schema does not name."""
@@ -389,10 +398,29 @@ class RedactionPlan:
         """Return *secrets* with *values*, which are secret."""
         return secrets | self._redactor.mark_secrets(values)
 
-    def find_place_marker(self, secret: PythonValue) -> str | None:
-        """Return the marker of a secret in JSON of which some is too short to be found in text; else None."""
-        is_short = any(not _collect_secret_texts([scalar]) for scalar in iter_secret_scalars(secret))
-        return self._redactor.make_marker(secret) if is_short else None
+    def mark_places(self, places: Iterable[tuple[JsonPlace, PythonValue]], secrets: SecretMarkers) -> SecretMarkers:
+        """Return *secrets* with those in places of the arguments, as far as they are too short to be searched for."""
+        short = self._mark_short_places(places)
+        return secrets | SecretMarkers(places=short) if short else secrets
+
+    def hide_result_places(
+        self, result: PythonValue, places: Iterable[tuple[JsonPlace, PythonValue]]
+    ) -> PythonValue:
+        """Return a result without the secrets in places that are too short to be searched for, and no schema names."""
+        if not (short := self._mark_short_places(places)):
+            return result
+        clean = self.redact_result(result)
+        hidden = {place: marker for place, (part, marker) in short.items() if has_at(clean, place, part)}
+        return replace_places(result, hidden)
+
+    def _mark_short_places(
+        self, places: Iterable[tuple[JsonPlace, PythonValue]]
+    ) -> dict[JsonPlace, tuple[PythonValue, str]]:
+        return {
+            place: (secret, self._redactor.make_marker(secret))
+            for place, secret in places
+            if any(not _collect_secret_texts([scalar]) for scalar in iter_secret_scalars(secret))
+        }
 
     def redact_result(self, result: PythonValue, secrets: SecretMarkers = NO_SECRETS) -> PythonValue:
         """Return a result without secrets: its own, by the names of keys, and those that were passed to the call."""

@@ -15,6 +15,7 @@ from urllib.parse import quote, quote_plus
 
 from praval_tools.names import format_count
 from praval_tools.schema.json_values import INT_LIMIT, LOWER_INT_LIMIT
+from praval_tools.schema.written_secrets import JsonPlace
 from praval_tools.tools.value_codec import OpaqueValue, PythonValue
 
 MIN_SECRET_LENGTH: Final = 4
@@ -80,17 +81,21 @@ class SecretMarkers:
     Args:
         markers: The marker of each secret.
         whole_marker: Replaces any text as a whole, where there are too many secrets to search for them.
+        places: By its place in the arguments, what is there that is too short to be searched for, and its marker.
     """
 
-    __slots__ = ("_form_index", "_markers", "_markers_by_fragment", "_whole_marker")
+    __slots__ = ("_form_index", "_markers", "_markers_by_fragment", "_whole_marker", "places")
 
-    def __init__(self, markers: Mapping[str, str] | None = None, whole_marker: str = "") -> None:
-        self._markers, self._whole_marker = dict(markers or {}), whole_marker
+    def __init__(
+        self, markers: Mapping[str, str] | None = None, whole_marker: str = "",
+        places: Mapping[JsonPlace, tuple[PythonValue, str]] | None = None,
+    ) -> None:  # fmt: skip
+        self._markers, self._whole_marker, self.places = dict(markers or {}), whole_marker, dict(places or {})
         self._form_index: _TextIndex | None = None
         self._markers_by_fragment: dict[str, str] | None = None
 
     def __bool__(self) -> bool:
-        return bool(self._markers or self._whole_marker)
+        return bool(self._markers or self._whole_marker or self.places)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._markers)
@@ -99,9 +104,11 @@ class SecretMarkers:
         return f"<{format_count(len(self._markers), 'secret')}>"
 
     def __or__(self, other: SecretMarkers) -> SecretMarkers:
-        if self._markers.items() >= other._markers.items() and (self._whole_marker or not other._whole_marker):
+        whole_marker = self._whole_marker or other._whole_marker
+        has_all = self._markers.items() >= other._markers.items() and self.places.keys() >= other.places.keys()
+        if has_all and whole_marker == self._whole_marker:
             return self  # with its index
-        return SecretMarkers({**self._markers, **other._markers}, self._whole_marker or other._whole_marker)
+        return SecretMarkers({**self._markers, **other._markers}, whole_marker, {**self.places, **other.places})
 
     def get_marker(self, text: str) -> str | None:
         """Return the marker of *text* if it is one of the secrets."""

@@ -1,0 +1,129 @@
+# Tests of: argument_spellings, written_secrets, redactor, call_secrets
+"""Secrets that are too short to be searched for are hidden in their places, also where no schema names these."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import attrs
+import pytest
+from pydantic import BaseModel
+
+from praval_tools import Allow, Outcome, Secret, ToolArgumentsError, ToolCall, ToolRegistry
+
+
+@dataclass
+class Card:
+    number: str
+    code: Annotated[str, Secret]
+    pin: Annotated[int, Secret]
+
+
+@attrs.frozen
+class AttrsCard:
+    number: str
+    code: Annotated[str, Secret]
+    pin: Annotated[int, Secret]
+
+
+class ModelCard(BaseModel):
+    number: str
+    code: Annotated[str, Secret]
+    pin: Annotated[int, Secret]
+
+
+MAKERS = [Card, AttrsCard, lambda *values: ModelCard(number=values[0], code=values[1], pin=values[2])]
+PLACES: list[tuple[Any, Callable[[object], object]]] = [
+    (Any, lambda card: card), (dict[str, Any], lambda card: {"at": card}), (list[Any], lambda card: [1, card]),
+    (Any, lambda card: {"cards": [card, {"code": "731", "pin": 73}]}),
+]  # fmt: skip
+
+
+def make_card(maker: Callable[..., object]) -> object:
+    """Return an object with short secrets."""
+    return maker("4111", "73x", 97)
+
+
+def read_events(registry: ToolRegistry) -> str:
+    """Return the text of all events."""
+    assert registry.journal is not None
+    return " ".join(repr(event) for event in registry.journal.events())
+
+
+def check_hidden(registry: ToolRegistry) -> None:
+    """Check that no event shows a secret, and that each shows what is none."""
+    text = read_events(registry)
+    assert "73x" not in text and not re.search(r"pin\W+97\b", text)
+    assert "4111" in text and "[secret " in text
+
+
+@pytest.mark.parametrize(("hint", "put"), PLACES)
+@pytest.mark.parametrize("maker", MAKERS)
+class TestUnderAny:
+    """Broken promise: a code of three digits stood in the journal."""
+
+    def test_in_results(self, maker: Callable[..., object], hint: Any, put: Callable[[object], object]) -> None:
+        """The caller gets the object."""
+        registry, card = ToolRegistry(journal="memory"), put(make_card(maker))
+
+        def give() -> Any:
+            """Give."""
+            return card
+
+        give.__annotations__["return"] = hint
+        registry.tool("give", shared=True)(give)
+        assert card == registry.agent("ann").call("give")
+        check_hidden(registry)
+
+    @pytest.mark.parametrize("way", ["call", "execute"])
+    def test_in_arguments(
+        self, maker: Callable[..., object], hint: Any, put: Callable[[object], object], way: str
+    ) -> None:
+        """Those of `call` become JSON, those of `execute` are refused: both are recorded."""
+        registry, card = ToolRegistry(journal="memory"), put(make_card(maker))
+
+        def take(card: Any) -> None:
+            """Take."""
+
+        take.__annotations__["card"] = hint
+        registry.tool("take", shared=True)(take)
+        if way == "call":
+            registry.agent("ann").call("take", card=card)
+        else:
+            assert Outcome.INVALID_ARGUMENTS is registry.execute(ToolCall(None, "take", {"card": card}, "ann")).outcome
+        check_hidden(registry)
+
+    def test_in_approvals(self, maker: Callable[..., object], hint: Any, put: Callable[[object], object]) -> None:
+        """What an approver writes is hidden as well, also where it is refused for not being JSON."""
+        registry, card = ToolRegistry(journal="memory"), put(make_card(maker))
+
+        def take(card: Any) -> None:
+            """Take."""
+
+        take.__annotations__["card"] = hint
+        registry.tool("take", shared=True, requires_approval=True)(take)
+        registry.approvals.handler = lambda request: Allow(arguments={"card": card})
+        with pytest.raises(ToolArgumentsError):
+            registry.agent("ann").call("take", card=put(None))
+        text = read_events(registry)
+        assert "73x" not in text and not re.search(r"pin\W+97\b", text)
+
+
+def test_a_call_is_found_by_them(tmp_path: Path) -> None:
+    """A call with another short secret is another one; a recorded one is found."""
+    ran = list[object]()
+    for pins in ([1, 2], [1, 2, 3]):
+        with ToolRegistry(journal=tmp_path / "runs.db") as registry, registry.run("r"):
+
+            @registry.tool("take", shared=True)
+            def take(card: Any) -> None:
+                """Take."""
+                ran.append(card)
+
+            for pin in pins:
+                registry.agent("ann").call("take", card=Card("4111", "73x", pin))
+    assert 3 == len(ran)
