@@ -110,7 +110,7 @@ class CallMatcher:
                         f"is made from: both would wait for ever. Give this call another id."
                     )
                 if (attempt := run.attempts.get(entry.call_id)) is not None:
-                    attempt.move_into(current_attempt.get())
+                    attempt.add_outer(current_attempt.get())
                 yield WaitForCall(release_future, entry.call_id)
 
     def _iter_caller_entries(self) -> Iterator[ReplayEntry]:

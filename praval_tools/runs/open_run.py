@@ -23,26 +23,28 @@ class Attempt:
         outer: The attempt from inside of which the call is made.
     """
 
-    __slots__ = ("_is_given_up", "_outer")
+    __slots__ = ("_is_given_up", "_outers")
 
     def __init__(self, outer: Attempt | None) -> None:
-        self._outer, self._is_given_up = outer, False
+        self._outers, self._is_given_up = [outer], False
 
     def give_up(self) -> None:
         """Note that nobody waits for it any more, while it may go on, or what it left behind."""
         self._is_given_up = True
 
-    def move_into(self, outer: Attempt | None) -> None:
-        """Note that *outer*, or the program, waits for it now, where nobody else may do so any more."""
-        self._outer = outer
+    def add_outer(self, outer: Attempt | None) -> None:
+        """Note that an equal call inside of *outer* waits for it, too; None: the program's own call."""
+        if outer is None or not outer.is_inside(self):
+            self._outers.append(outer)
+
+    def is_inside(self, other: Attempt) -> bool:
+        """Tell whether it is *other*, or inside of it."""
+        return self is other or any(outer is not None and outer.is_inside(other) for outer in self._outers)
 
     @property
     def is_given_up(self) -> bool:
-        """Whether it, or one around it, was given up."""
-        attempt: Attempt | None = self
-        while attempt is not None and not attempt._is_given_up:
-            attempt = attempt._outer
-        return attempt is not None
+        """Whether it was given up, or everything around it."""
+        return self._is_given_up or all(outer is not None and outer.is_given_up for outer in self._outers)
 
 
 class OpenRun:
