@@ -123,14 +123,15 @@ class ModelLog:
     def leave_loop(self) -> None:
         """Let the loop be gone on with while the run is open, unless it has ended for good."""
         if self.loop_id:
-            self._run.leave_loop(self.loop_id, has_ended=self._has_ended)
+            self._run.leave_loop(self.loop_id, self, has_ended=self._has_ended)
 
     def _take_first(self, loops: Iterable[LoopBegan]) -> LoopBegan | None:
         """Take the first of *loops* in which no other work goes on."""
         for loop in loops:
-            if self._run.take_loop(loop.id):
-                self.loop_id = loop.id
+            self.loop_id = loop.id  # before, so that an interrupt after it does not keep the loop
+            if self._run.take_loop(loop.id, self):
                 return loop
+        self.loop_id = ""
         return None
 
     def _require_loop(self, loop: LoopBegan | None) -> LoopBegan:

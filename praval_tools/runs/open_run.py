@@ -66,7 +66,7 @@ class OpenRun:
         self.run_id, self.strict_fingerprint = lease.run_id, strict_fingerprint
         self.process, self.closed = get_process_name(), False
         self.outer_run = current_run.get()
-        self._loops: dict[str, Attempt | None] = {}  # by the id of a loop that is taken, in which attempt of a call
+        self._loops: dict[str, tuple[object, Attempt | None]] = {}  # by id: who has it, in which attempt of a call
         self._ended_loops: set[str] = set()
         self.attempts: dict[str, Attempt] = {}  # the last one by the id of a call
         self._loops_lock = ForkSafeLock()
@@ -116,22 +116,22 @@ class OpenRun:
                 "call-given-up",
             )
 
-    def take_loop(self, loop_id: str) -> bool:
-        """Take a loop, to go on with it here; return False where it has ended, or goes on in other work."""
+    def take_loop(self, loop_id: str, taker: object) -> bool:
+        """Take a loop, to go on with it; return False where it has ended, or goes on in other work."""
         with self._loops_lock:
-            if loop_id in self._ended_loops:
+            _, attempt = self._loops.get(loop_id, (None, None))
+            is_free = loop_id not in self._loops or (attempt is not None and attempt.is_given_up)
+            if not is_free or loop_id in self._ended_loops:
                 return False
-            if loop_id in self._loops and ((holder := self._loops[loop_id]) is None or not holder.is_given_up):
-                return False
-            self._loops[loop_id] = current_attempt.get()
+            self._loops[loop_id] = taker, current_attempt.get()
             return True
 
-    def leave_loop(self, loop_id: str, *, has_ended: bool) -> None:
-        """Let the loop be taken again, unless it has ended, or was taken by the attempt after this one."""
+    def leave_loop(self, loop_id: str, taker: object, *, has_ended: bool) -> None:
+        """Let a loop be taken again, unless it has ended, or somebody else than *taker* has it."""
         with self._loops_lock:
-            if has_ended:
-                self._ended_loops.add(loop_id)
-            if self._loops.get(loop_id) is current_attempt.get():
+            if self._loops.get(loop_id, (None, None))[0] is taker:
+                if has_ended:
+                    self._ended_loops.add(loop_id)
                 self._loops.pop(loop_id, None)
 
     def wait_for_writes(self) -> None:
