@@ -20,7 +20,7 @@ from praval_tools.clock import SystemClock
 from praval_tools.execution.approvals import UNANSWERED
 from praval_tools.journal import CallRefused, Journal
 from praval_tools.journal.events import ApprovalAsked
-from praval_tools.journal.redaction.redactor import MARKER_PATTERN
+from praval_tools.journal.redaction.short_secrets import MARKER_PATTERN
 from praval_tools.journal.stored_approvals import StoredApprovals
 from praval_tools.registry.registry import get_runtime
 from praval_tools.schema.json_input import parse_arguments

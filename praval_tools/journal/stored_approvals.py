@@ -19,8 +19,9 @@ from praval_tools.errors import ToolUsageError
 from praval_tools.forks import ForkSafeLock, handle_forks
 from praval_tools.journal.codec import build_record, from_json
 from praval_tools.journal.events import ApprovalAnswered, ApprovalAsked, EventType, get_process_name
-from praval_tools.journal.redaction.redactor import MARKER_PATTERN, RedactionPlan
+from praval_tools.journal.redaction.redactor import RedactionPlan
 from praval_tools.journal.redaction.secret_search import SecretMarkers
+from praval_tools.journal.redaction.short_secrets import MARKER_PATTERN
 from praval_tools.journal.storage.memory import MemoryStore
 from praval_tools.journal.storage.protocol import Item, Record, StateRow, Status, Store, Uses
 from praval_tools.schema.json_values import to_canonical_json

@@ -88,6 +88,11 @@ class CallWriteState(msgspec.Struct):
         """Whether its run was left, or its last attempt was given up."""
         return self.attempt is not None and self.run is not None and (self.run.closed or self.attempt.is_given_up)
 
+    @property
+    def lacks_call(self) -> bool:
+        """Whether a call from inside of its last attempt came too late: also in another process, as its tool."""
+        return self.attempt is not None and self.attempt.lacks_call
+
     def give_up_attempt(self) -> None:
         """Have what the last attempt left behind make no more calls in its run."""
         if self.attempt is not None:

@@ -19,14 +19,16 @@ class Attempt:
     """
     One attempt of a call in a run.
 
+    `lacks_call` tells whether a call from inside of it came too late, and was refused for that.
+
     Args:
         outer: The attempt from inside of which the call is made.
     """
 
-    __slots__ = ("_is_given_up", "_outers")
+    __slots__ = ("_is_given_up", "_outers", "lacks_call")
 
     def __init__(self, outer: Attempt | None) -> None:
-        self._outers, self._is_given_up = [outer], False
+        self._outers, self._is_given_up, self.lacks_call = [outer], False, False
 
     def give_up(self) -> None:
         """Note that nobody waits for it any more, while it may go on, or what it left behind."""
@@ -108,8 +110,10 @@ class OpenRun:
             ToolUsageError: The run is not open here any more, or the call inside of which this is was given up.
         """
         if self.closed or self.process != get_process_name():
+            note_late_call()
             self._raise_not_open()
         if (attempt := current_attempt.get()) is not None and attempt.is_given_up:
+            note_late_call()
             raise ToolUsageError(
                 "The call inside of which this one is made was given up: it ran out of time, was cancelled, or is "
                 "made again. It makes no more calls in its run.",
@@ -176,6 +180,12 @@ current_run: Final = ContextSetting[OpenRun]()
 
 current_attempt: Final = ContextSetting[Attempt]()
 """The attempt of a call in a run from inside of which this context calls."""
+
+
+def note_late_call() -> None:
+    """Note in the attempt of this context that a call from inside of it is refused, as it comes too late."""
+    if (attempt := current_attempt.get()) is not None:
+        attempt.lacks_call = True
 
 
 def use_run(run: OpenRun | None) -> use_setting[OpenRun]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec.structs import replace
 
 from praval_tools.access.events import GrantsCounted
 from praval_tools.access.state import AccessState, get_declarer
-from praval_tools.errors import JournalError, ToolInDoubtError
+from praval_tools.errors import JournalError, RegistryClosedError, ToolInDoubtError
 from praval_tools.execution.call_progress import CallPipeline, CallProgress
 from praval_tools.execution.effects import RequestApproval, RunTool
 from praval_tools.execution.failures import is_of_ended_work
@@ -23,13 +23,15 @@ from praval_tools.runs.call_records import CallRecordBuilder, with_writable_fiel
 from praval_tools.runs.call_writer import CallWriter
 from praval_tools.runs.event_writer import CallSteps, CallWriteState, EventWriter, can_match_again
 from praval_tools.runs.matching import CallMatcher, check_fingerprint, get_principal_text, with_parent_id
-from praval_tools.runs.open_run import OpenRun, current_attempt, use_run
+from praval_tools.runs.open_run import OpenRun, current_attempt, note_late_call, use_run
 from praval_tools.runs.recorded_results import build_full_run_result, build_in_doubt_result, build_replayed_result
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.context_settings import use_setting
 from praval_tools.tools.tool import AnyTool
 
 Durability = Literal["full", "intent"]
+_STOPPED: Final = (Outcome.TIMEOUT, Outcome.CANCELLED, Outcome.IN_DOUBT)
+"""After these, a call may be made again, while work of its tool still goes on."""
 
 
 class Recorder:
@@ -61,7 +63,11 @@ class Recorder:
 
     def record_call(self, progress: CallProgress, steps: CallPipeline) -> CallPipeline:
         """Return the recorded result of a call, or run it and record what happens."""
-        self.runtime.access_store.refuse_calls()
+        try:
+            self.runtime.access_store.refuse_calls()
+        except RegistryClosedError:
+            note_late_call()
+            raise
         progress.refresh_state, original = self._refresh_state, progress.call
         call = progress.call = with_writable_fields(original)
         plan = self.plans.find_plan(call, progress.principal)
@@ -167,6 +173,9 @@ class Recorder:
             if progress.call.tool_call_id == result.tool_call_id and write_state.last_execution is not None:
                 self._call_writer.record_late_end(write_state, write_state.last_execution, result)
             return (yield from self._call_writer.write_result(write_state, result))
+        except BaseException:  # nobody waits for it any more
+            write_state.give_up_attempt()
+            raise
         finally:
             if write_state.is_unrecorded:
                 self.runtime.unrecorded_calls.pop()
@@ -212,15 +221,16 @@ class Recorder:
             with use_run(write_state.run), use_setting(current_attempt, write_state.begin_attempt()):
                 result: ToolResult | None = yield run
         except BaseException as error:
-            write_state.give_up_attempt()
             entered = run.attempts > 0 or run.job is not None
             yield from self._call_writer.write_interruption(write_state, run, error, entered=entered)
             raise
-        if result is not None and result.outcome is Outcome.TIMEOUT:
+        if result is not None and result.outcome in _STOPPED:
             write_state.give_up_attempt()
         if result is None or result.outcome is not Outcome.TOOL_ERROR or result.exception is None:
             return result
-        if not (self.runtime.access_store.closed or write_state.was_left) or not is_of_ended_work(result.exception):
+        if not (self.runtime.access_store.closed or write_state.was_left):
+            return result
+        if not write_state.lacks_call and not is_of_ended_work(result.exception):
             return result
         return replace(result, outcome=Outcome.IN_DOUBT, error_type=ToolInDoubtError.code)
 

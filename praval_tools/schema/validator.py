@@ -237,7 +237,7 @@ class Validator:
             return self._describe_names(steps, cast("dict[str, object]", error.instance), union["propertyNames"])
         reason = describe_reason(error) if union is None else self._describe_union(union, error.instance)
         given = _preview_value(error.instance)
-        wanted = "" if self._leads_into_secret(schema_steps) else _describe_schema(part if union is None else union)
+        wanted = "" if self._leads_into_secret(schema_steps) else self._describe(part if union is None else union)
         return [Problem(path=format_json_path(steps), reason=reason, given=given, wanted=wanted)]
 
     def _describe_union(self, union: JsonSchema, instance: object) -> str:
@@ -269,7 +269,15 @@ class Validator:
         return Problem(path=format_json_path([*steps, name]), reason="is missing", wanted=wanted)
 
     def _describe_wanted(self, schema_steps: Iterable[str | int]) -> str:
-        return _describe_schema(self._get_schema_part(schema_steps))
+        return self._describe(self._get_schema_part(schema_steps))
+
+    def _describe(self, part: object) -> str:
+        """Say in a few words what *part* wants, and what the references in its branches lead to."""
+        branches = {key: part[key] for key in ("anyOf", "oneOf") if key in part} if isinstance(part, dict) else {}
+        for key, options in branches.items():
+            if isinstance(options, list):
+                branches[key] = [resolve_references(self.schema, option) or option for option in options]
+        return _describe_schema({**part, **branches} if isinstance(part, dict) else part)
 
     def _get_schema_part(self, schema_steps: Iterable[str | int]) -> Any:
         """Return the part of the schema at these steps, through references; None where there is none."""

@@ -1,4 +1,3 @@
-# Tests of: argument_spellings, written_secrets, redactor, call_secrets
 """Secrets that are too short to be searched for are hidden in their places, also where no schema names these."""
 
 from __future__ import annotations

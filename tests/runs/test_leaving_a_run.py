@@ -7,9 +7,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator, Sequence
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
+import process_tools
 import pytest
 from write_ahead_rig import FailingStore, StoppedCall
 
@@ -334,3 +336,33 @@ def test_a_tool_that_makes_calls_after_its_run_was_left(tmp_path: Path, idempote
     with registry, registry.run("r"):
         again = registry.agent("ann").execute(ToolCall(None, "guide", {}))
     assert (("ok", [1, 2]) if idempotent else (None, [1])) == (again.result, done)
+
+
+@pytest.mark.parametrize("end", ["the run is left", "the registry closes"])
+def test_a_tool_in_another_process_that_makes_calls_too_late(tmp_path: Path, end: str) -> None:
+    """Broken promise: it was recorded as failed for ever, as nobody saw in its error which call was refused."""
+    registry, path, results = ToolRegistry(journal=tmp_path / "r.db"), tmp_path / "mark", list[ToolResult]()
+    registry.tool("get_pid", shared=True)(process_tools.get_pid)
+    registry.tool("call_late", shared=True, engine="process")(process_tools.call_late)
+
+    def work() -> None:
+        results.append(registry.execute(ToolCall("c", "call_late", {"path": str(path)}, "ann")))
+
+    with registry.run("r"):
+        thread = threading.Thread(target=copy_context().run, args=(work,))
+        thread.start()
+        while not path.exists():
+            threading.Event().wait(0.001)
+        if end == "the registry closes":
+            close = threading.Thread(target=registry.close)
+            close.start()
+            while not get_runtime(registry).access_store.closed:
+                threading.Event().wait(0.001)
+            path.unlink()
+            thread.join()
+            close.join()
+    if end == "the run is left":
+        path.unlink()
+        thread.join()
+        registry.close()
+    assert [Outcome.IN_DOUBT] == [result.outcome for result in results]

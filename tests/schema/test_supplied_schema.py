@@ -84,3 +84,13 @@ class TestReferencesToAnyPlace:
 
         assert {"row": {"count": 3}, "n": 1} == ask(given_tool(schema), {"row": {"count": 3}, "n": "1"}).result
         assert "$.n: is not an integer" in str(ask(given_tool(schema), {"row": {"count": 3}, "n": "x"}).error)
+
+
+def test_a_model_reads_what_references_lead_to() -> None:
+    """Broken promise: it read that null alone is wanted where a class may be left out."""
+    schema = {
+        "type": "object", "$defs": {"size": {"type": "string", "enum": ["small", "large"]}},
+        "properties": {"size": {"anyOf": [{"$ref": "#/$defs/size"}, {"type": "null"}]}},
+    }  # fmt: skip
+
+    assert 'wanted one of "small", "large" or null' in str(ask(given_tool(schema), {"size": "medium"}).error)

@@ -92,7 +92,7 @@ def close_files(which: str) -> str:
         for descriptor in range(3):
             os.close(descriptor)
     else:
-        os.closerange(3, 256)
+        os.closerange(3, 65_536)
     return "closed"
 
 
@@ -300,3 +300,15 @@ def mark(folder: str, name: str) -> str:
     with open(f"{folder}/{name}", "a") as file:
         file.write("x")
     return name
+
+
+def call_late(path: str) -> int:
+    """Leave a mark, wait until somebody takes it away, and call another tool."""
+    with open(path, "w"):
+        pass
+    while os.path.exists(path):
+        time.sleep(0.01)
+    try:
+        return int(current_agent().call("get_pid"))
+    except Exception as error:
+        raise ValueError("no call") from error

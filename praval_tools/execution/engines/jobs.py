@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from contextvars import copy_context
+from time import monotonic
+from typing import Final
+
+_WAIT_SECONDS: Final = 0.5
 
 
 class Job:
@@ -59,8 +64,16 @@ class Job:
                 threading.excepthook(threading.ExceptHookArgs(details))
 
     def wait(self, timeout: float | None) -> bool:
-        """Wait at most *timeout* seconds; True when it is done."""
-        return self._done.wait(timeout)
+        """
+        Wait at most *timeout* seconds; True when it is done.
+
+        In parts: Python notices an interrupt that comes just before a thread begins to wait only when the wait ends.
+        """
+        deadline = math.inf if timeout is None else monotonic() + timeout
+        while not self._done.wait(max(0.0, min(_WAIT_SECONDS, deadline - monotonic()))):
+            if monotonic() >= deadline:
+                return False
+        return True
 
     def add_done_callback(self, callback: Callable[[], None]) -> None:
         """Call *callback* once the job is done, at once where it is."""

@@ -271,7 +271,7 @@ class WorkerCall:
                 write_log(report.text, report.level)
         if answer.ended is None:
             if answer.attempt > 1:
-                reason = answer.refusal or "it may not be called any more."
+                reason = answer.refusal if answer.decision is None else "it may not be called any more."
                 raise WorkerLostError(f"{_describe_lost_worker(tool)} Another worker did not run it again: {reason}")
             if answer.decision is not None:
                 raise WorkerRefusedError(answer.decision)

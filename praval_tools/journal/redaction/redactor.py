@@ -10,7 +10,7 @@ from __future__ import annotations
 import hmac
 import math
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import is_
 from typing import Final
 
@@ -21,13 +21,10 @@ from praval_tools.journal.redaction.marker_key import compute_key_id
 from praval_tools.journal.redaction.nested_json import decode_bytes, iter_json_parts, parse_json, parse_nested_json
 from praval_tools.journal.redaction.quotations import QuotingT, hide_quoted_values, redact_quotations
 from praval_tools.journal.redaction.secret_search import (
-    MIN_SECRET_LENGTH,
     NO_SECRETS,
     MarkedSpan,
     SecretMarkers,
     format_scalar,
-    iter_secret_scalars,
-    iter_secret_texts,
     replace_spans,
 )
 from praval_tools.journal.redaction.secret_tree import (
@@ -42,21 +39,25 @@ from praval_tools.journal.redaction.secret_tree import (
     join_nodes,
     list_secret_keys,
 )
+from praval_tools.journal.redaction.short_secrets import (
+    MARKER_PATTERN,
+    collect_secret_texts,
+    hide_short_secrets,
+    mark_short_secrets,
+)
 from praval_tools.schema.json_values import to_canonical_json, to_compact_json
 from praval_tools.schema.secret_names import (
     DEFAULT_SECRET_NAMES,
-    HARMLESS_VALUES,
     TRAILING_PUNCTUATION,
     SecretNames,
     is_amount,
 )
-from praval_tools.schema.written_secrets import JsonPlace, has_at, replace_places
+from praval_tools.schema.written_secrets import JsonPlace
 from praval_tools.tools.value_codec import OpaqueValue, PythonValue, is_plain_json, normalize_value, pack_value
 
 _DIGEST_DOMAIN: Final = b"praval-tools/redaction/1\0"
 _WHOLE_DIGEST_DOMAIN: Final = b"praval-tools/digest/1\0"
 _DIGEST_DIGITS: Final = 32
-MARKER_PATTERN: Final = re.compile(r"\[secret [0-9a-f]{32}\]")
 _SIZED_TYPES: Final = (str, bytes, list, dict, tuple, set, frozenset)
 
 _MAX_REFUSED_SECRET_LENGTH: Final = 8_192
@@ -147,7 +148,7 @@ class Redactor:
             value = normalize_value(value)
         own_secrets = _SecretFinder(self, nodes).find(value, nodes)
         if own_secrets:
-            texts = _collect_secret_texts(own_secrets, nodes[0].member_names)
+            texts = collect_secret_texts(own_secrets, nodes[0].member_names)
             if sum(map(len, texts)) > max_secret_length:
                 marker = self.make_marker(value)
                 return marker, secrets | SecretMarkers(whole_marker=marker)
@@ -158,7 +159,7 @@ class Redactor:
 
     def mark_secrets(self, values: Iterable[PythonValue]) -> SecretMarkers:
         """Return *values*, all of which are secret, as secrets that may occur in other values."""
-        return SecretMarkers({text: self.make_marker(text) for text in _collect_secret_texts(values)})
+        return SecretMarkers({text: self.make_marker(text) for text in collect_secret_texts(values)})
 
     def redact_text(self, text: str, secrets: SecretMarkers = NO_SECRETS, nodes: _Nodes = UNKNOWN_NODES) -> str:
         """Return a message without secrets, and without parts of *secrets*, since messages are shortened."""
@@ -177,18 +178,6 @@ class Redactor:
         if nodes and (is_secret(nodes) or is_misplaced(kind, nodes)):
             return True
         return type(key) is str and self.secret_names(key) and not (kind in (int, float) and is_amount(key))
-
-
-def _collect_secret_texts(
-    secrets: Iterable[PythonValue], known_names: Container[PythonValue] | None = None
-) -> set[str]:
-    """Return the texts in *secrets* that are long enough to be searched for, and are no markers out of a journal."""
-    return {
-        text
-        for secret in secrets
-        for text in iter_secret_texts(secret, parse_json, known_names)
-        if len(text) >= MIN_SECRET_LENGTH and text.lower() not in HARMLESS_VALUES and not MARKER_PATTERN.fullmatch(text)
-    }
 
 
 class _SecretFinder:
@@ -314,12 +303,6 @@ class _SecretReplacer:
         return text if clean is inner else to_compact_json(clean)
 
 
-def _hide_places(arguments: PythonValue, secrets: SecretMarkers) -> PythonValue:
-    """Return arguments without the secrets in places of them; what is there now may be another value."""
-    short = {place: marker for place, (part, marker) in secrets.places.items() if has_at(arguments, place, part)}
-    return replace_places(arguments, short)
-
-
 class RedactionPlan:
     """What is to be redacted in the calls of one tool."""
 
@@ -368,7 +351,7 @@ class RedactionPlan:
             clean, secrets = self._redactor.redact(
                 arguments, secrets, self.unvalidated_nodes, max_secret_length=_MAX_REFUSED_SECRET_LENGTH
             )
-            return _hide_places(clean, secrets), secrets
+            return hide_short_secrets(clean, secrets), secrets
         if type(arguments) is dict and not secrets:
             if self._are_arguments_textless:
                 return arguments, NO_SECRETS
@@ -378,7 +361,7 @@ class RedactionPlan:
             else:
                 return arguments, NO_SECRETS
         clean, secrets = self._redactor.redact(arguments, secrets, self.parameter_nodes)
-        return _hide_places(clean, secrets), secrets
+        return hide_short_secrets(clean, secrets), secrets
 
     def find_secret_arguments(self, arguments: Mapping[str, PythonValue], secrets: SecretMarkers) -> tuple[str, ...]:
         """Return the names of the arguments that are or may hold secrets; `*`: all that the schema does not name."""
@@ -400,27 +383,16 @@ class RedactionPlan:
 
     def mark_places(self, places: Iterable[tuple[JsonPlace, PythonValue]], secrets: SecretMarkers) -> SecretMarkers:
         """Return *secrets* with those in places of the arguments, as far as they are too short to be searched for."""
-        short = self._mark_short_places(places)
+        short = mark_short_secrets(places, self._redactor.make_marker)
         return secrets | SecretMarkers(places=short) if short else secrets
 
     def hide_result_places(
         self, result: PythonValue, places: Iterable[tuple[JsonPlace, PythonValue]]
     ) -> PythonValue:
         """Return a result without the secrets in places that are too short to be searched for, and no schema names."""
-        if not (short := self._mark_short_places(places)):
+        if not (short := mark_short_secrets(places, self._redactor.make_marker)):
             return result
-        clean = self.redact_result(result)
-        hidden = {place: marker for place, (part, marker) in short.items() if has_at(clean, place, part)}
-        return replace_places(result, hidden)
-
-    def _mark_short_places(
-        self, places: Iterable[tuple[JsonPlace, PythonValue]]
-    ) -> dict[JsonPlace, tuple[PythonValue, str]]:
-        return {
-            place: (secret, self._redactor.make_marker(secret))
-            for place, secret in places
-            if any(not _collect_secret_texts([scalar]) for scalar in iter_secret_scalars(secret))
-        }
+        return hide_short_secrets(result, SecretMarkers(places=short), as_in=self.redact_result(result))
 
     def redact_result(self, result: PythonValue, secrets: SecretMarkers = NO_SECRETS) -> PythonValue:
         """Return a result without secrets: its own, by the names of keys, and those that were passed to the call."""

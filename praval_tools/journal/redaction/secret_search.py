@@ -87,7 +87,7 @@ class SecretMarkers:
     __slots__ = ("_form_index", "_markers", "_markers_by_fragment", "_whole_marker", "places")
 
     def __init__(
-        self, markers: Mapping[str, str] | None = None, whole_marker: str = "",
+        self, markers: Mapping[str, str] | None = None, whole_marker: str = "", *,
         places: Mapping[JsonPlace, tuple[PythonValue, str]] | None = None,
     ) -> None:  # fmt: skip
         self._markers, self._whole_marker, self.places = dict(markers or {}), whole_marker, dict(places or {})
@@ -108,7 +108,8 @@ class SecretMarkers:
         has_all = self._markers.items() >= other._markers.items() and self.places.keys() >= other.places.keys()
         if has_all and whole_marker == self._whole_marker:
             return self  # with its index
-        return SecretMarkers({**self._markers, **other._markers}, whole_marker, {**self.places, **other.places})
+        markers, places = {**self._markers, **other._markers}, {**self.places, **other.places}
+        return SecretMarkers(markers, whole_marker, places=places)
 
     def get_marker(self, text: str) -> str | None:
         """Return the marker of *text* if it is one of the secrets."""
