@@ -26,7 +26,7 @@ from praval_tools.names import OPERATOR, get_name, shorten_repr
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.registry import ToolRegistry
 from praval_tools.registry.toolset import Toolset, get_executor, refuse_call
-from praval_tools.runs.model_log import find_current_run
+from praval_tools.runs.open_run import find_run_of
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
 from praval_tools.tools.compiled import Arguments
 from praval_tools.tools.decision import Allow, ApprovalAnswer, ApprovalEntry, ApprovalRequest, Decision, Deny
@@ -235,7 +235,7 @@ def identify_call(toolset: Toolset, call: ToolCall, was_shown: WasShown) -> Tool
     That is the one with which its request was shown there, while nobody has used the answer, or a new one. In a
     journaled run, calls with one id are one call, which is asked about or replayed.
     """
-    if find_current_run(get_executor(toolset).runtime.recorder) is not None:
+    if find_run_of(get_executor(toolset).runtime.recorder) is not None:
         return call
 
     def is_own(entry: ApprovalEntry) -> bool:
@@ -277,7 +277,7 @@ def iter_entries_of_equal_calls(
         preferred_id: The request that comes before the others, of which the oldest come first.
     """
     runtime, principal = get_executor(toolset).runtime, toolset.principal
-    approvals, run = runtime.approvals, find_current_run(runtime.recorder)
+    approvals, run = runtime.approvals, find_run_of(runtime.recorder)
     read = read_call(toolset, call) if list_unused_entries(approvals) else None
     if read is None:
         return
@@ -319,7 +319,7 @@ def record_denial(toolset: Toolset, call: ToolCall, text: str, approval_id: str 
 def deny_call_of_other_run(toolset: Toolset, call: ToolCall) -> ToolResult | None:
     """Deny a call whose request is one of another run, or of outside runs, if there is such a request."""
     runtime, principal = get_executor(toolset).runtime, toolset.principal
-    run, tool = find_current_run(runtime.recorder), runtime.access_store.state.resolve_tool_name(call.name)
+    run, tool = find_run_of(runtime.recorder), runtime.access_store.state.resolve_tool_name(call.name)
     run_id, own = None if run is None else run.run_id, (call.tool_call_id, tool, principal.agent, principal.chain)
     requests = [entry.request for entry in list_unused_entries(runtime.approvals)]
     if not any(
@@ -349,7 +349,7 @@ def apply_edit(
     Returns:
         The call that is to be made, and whether it needs an approval whatever the tool says; or the recorded refusal.
     """
-    run = find_current_run(get_executor(toolset).runtime.recorder)
+    run = find_run_of(get_executor(toolset).runtime.recorder)
     is_recorded = run is not None and call.tool_call_id in run.recording.entries
     if entry is not None and get_current_actor() == OPERATOR:
         answer_waiting(registry, entry.request.id, answer if is_recorded else _ENDED)

@@ -26,7 +26,8 @@ from praval_tools.names import get_name, get_plain_type, has_type, shorten_repr,
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.export_cache import has_matching_tags, to_tag_set
 from praval_tools.registry.toolset import get_executor
-from praval_tools.runs.model_log import ModelLog, find_current_run
+from praval_tools.runs.model_log import ModelLog
+from praval_tools.runs.open_run import find_run_of
 from praval_tools.runs.run import open_outside_context
 from praval_tools.schema.json_input import MalformedArgumentsError, normalize_json
 from praval_tools.tools.context import choose_deps
@@ -220,7 +221,7 @@ class ToolLoop:
             yield conversation, None
             return
         recorder = self._runtime.recorder
-        open_run, own_run = find_current_run(recorder), None
+        open_run, own_run = find_run_of(recorder), None
         if open_run is None or run_id not in (None, open_run.run_id):
             own_run = self.agent.registry.run(run_id or self._runtime.clock.new_id())
             open_run = open_outside_context(own_run)  # the caller's code between two events is not a part of it

@@ -330,7 +330,8 @@ def build_start_record(builder: CallRecordBuilder, run: RunTool, attempt: int | 
         **builder.build_common_fields(), **builder.digest_fields, arguments=arguments, chain=call.on_behalf_of,
         principal=builder.principal, parent_id=call.parent_id, fingerprint=run.tool.fingerprint,
         attempt=run.attempts + 1, toolcall_reason=call.reason, decision=to_recorded_decision(run.path.decision),
-        repairs=builder.plan.redaction_plan.hide_quoted_values(repairs, arguments), has_given_id=builder.has_given_id,
+        has_given_id=builder.has_given_id,
+        repairs=builder.plan.redaction_plan.hide_quoted_values(repairs, arguments, builder.secrets),
     )  # fmt: skip
     return builder.build_record(event, attempt)
 

@@ -124,7 +124,7 @@ def hide_quotations(
         plan: What is secret in the call.
         secrets: Those that are known.
     """
-    problems = plan.hide_quoted_values(error.problems, arguments)
+    problems = plan.hide_quoted_values(error.problems, arguments, secrets)
     if error.quotes_classes and (secrets or plan.has_secret_parameters):
         problems = tuple(msgspec.structs.replace(problem, reason="was refused by its class") for problem in problems)
     return ToolArgumentsError(error.tool, problems)

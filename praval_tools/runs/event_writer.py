@@ -78,9 +78,13 @@ class CallWriteState(msgspec.Struct):
         """Return the attempt that begins now, inside of that of this context; the one before is given up."""
         if self.run is None or self.entry is None:
             return None
-        if (before := self.run.attempts.get(self.entry.call_id)) is not None:
-            before.give_up()
-        self.attempt = self.run.attempts[self.entry.call_id] = Attempt(current_attempt.get())
+        if self.attempt is not None:
+            self.attempt = self.attempt.make_next()
+        else:
+            if (before := self.run.attempts.get(self.entry.call_id)) is not None:
+                before.give_up()
+            self.attempt = Attempt(current_attempt.get())
+        self.run.attempts[self.entry.call_id] = self.attempt
         return self.attempt
 
     @property

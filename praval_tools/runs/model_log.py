@@ -23,20 +23,12 @@ from praval_tools.names import shorten_repr
 from praval_tools.runs.call_records import parse_call_arguments
 from praval_tools.runs.conversation_secrets import ConversationSecrets
 from praval_tools.runs.matching import find_parent_id
-from praval_tools.runs.open_run import OpenRun, current_run
+from praval_tools.runs.open_run import OpenRun
 from praval_tools.runs.recorded_results import build_replayed_result
 from praval_tools.runs.recorder import Recorder
 from praval_tools.tools.call import ToolCall, ToolResult
 
 _PLAIN_ID: Final = re.compile(r"[\x21-\x7e]{1,80}")
-
-
-def find_current_run(recorder: object) -> OpenRun | None:
-    """Return the current run of *recorder*, if this context is in one."""
-    run = current_run.get()
-    while run is not None and run.recorder is not recorder:
-        run = run.outer_run
-    return run
 
 
 class ModelLog:

@@ -30,6 +30,12 @@ class Attempt:
     def __init__(self, outer: Attempt | None) -> None:
         self._outers, self._is_given_up, self.lacks_call = [outer], False, False
 
+    def make_next(self) -> Attempt:
+        """Give it up, and return the next attempt of the same call, for which the same ones wait."""
+        following = Attempt(None)
+        following._outers, self._is_given_up = self._outers, True
+        return following
+
     def give_up(self) -> None:
         """Note that nobody waits for it any more, while it may go on, or what it left behind."""
         self._is_given_up = True
@@ -46,7 +52,12 @@ class Attempt:
     @property
     def is_given_up(self) -> bool:
         """Whether it was given up, or everything around it."""
-        return self._is_given_up or all(outer is not None and outer.is_given_up for outer in self._outers)
+        return self._is_given_up or self.is_left
+
+    @property
+    def is_left(self) -> bool:
+        """Whether everything around it was given up."""
+        return all(outer is not None and outer.is_given_up for outer in self._outers)
 
 
 class OpenRun:
@@ -99,12 +110,15 @@ class OpenRun:
         self.closed = True
         self.release_if_idle()
 
-    def check_open(self) -> None:
+    def check_open(self, attempt: Attempt | None = None) -> None:
         """
         Check that a call may go on, which has put itself into `active_calls`.
 
         The caller enters itself there, removes itself and calls `release_if_idle` in a `try` of its own, since an
         interrupt may come before or after any function.
+
+        Args:
+            attempt: The last one of the call that goes on; None: the call begins, inside of that of this context.
 
         Raises:
             ToolUsageError: The run is not open here any more, or the call inside of which this is was given up.
@@ -112,7 +126,8 @@ class OpenRun:
         if self.closed or self.process != get_process_name():
             note_late_call()
             self._raise_not_open()
-        if (attempt := current_attempt.get()) is not None and attempt.is_given_up:
+        outer = current_attempt.get()
+        if attempt.is_left if attempt is not None else outer is not None and outer.is_given_up:
             note_late_call()
             raise ToolUsageError(
                 "The call inside of which this one is made was given up: it ran out of time, was cancelled, or is "
@@ -188,9 +203,17 @@ def note_late_call() -> None:
         attempt.lacks_call = True
 
 
+def find_run_of(recorder: object) -> OpenRun | None:
+    """Return the current run of *recorder*, if this context is in one."""
+    run = current_run.get()
+    while run is not None and run.recorder is not recorder:
+        run = run.outer_run
+    return run
+
+
 def use_run(run: OpenRun | None) -> use_setting[OpenRun]:
-    """Make calls in this context belong to *run*; with None, leave the context as it is."""
-    return _UNCHANGED if run is None or run is current_run.get() else use_setting(current_run, run)
+    """Make calls of the registry of *run* belong to it in this context; with None, leave the context as it is."""
+    return _UNCHANGED if run is None or run is find_run_of(run.recorder) else use_setting(current_run, run)
 
 
 _UNCHANGED: Final = use_setting(current_run, None)

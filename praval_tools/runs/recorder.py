@@ -137,6 +137,7 @@ class Recorder:
         builder = CallRecordBuilder(call, plan, self.runtime.clock, query, entry.has_given_id, query.principal)
         builder.add_marked_secrets(progress)
         write_state = CallWriteState(builder, run, entry, initial_status=status_before)
+        write_state.begin_attempt()  # others may wait for it from now on
         try:
             if status_before == "doubt" and not _may_be_repeated(plan.tool):
                 in_doubt = build_in_doubt_result(entry, call)
@@ -213,7 +214,7 @@ class Recorder:
         write_state.builder.add_bound_secrets(run)
         if write_state.run is not None:  # where ids are those of entries, which no two calls share
             run.idempotency_key = _build_idempotency_key(write_state.run.run_id, run.call.tool_call_id)
-            write_state.run.check_open()  # it may have waited since
+            write_state.run.check_open(write_state.attempt)  # it may have waited since
         if not (yield from self._call_writer.write_start(write_state, run)):
             return None
         try:

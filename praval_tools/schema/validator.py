@@ -121,7 +121,8 @@ class Validator:
         if self._report is None:
             schema = _with_plain_unions(_with_plain_names(self._located_schema), _is_recursive(self.schema))
             if self._located_schema != self.schema:
-                schema = {**schema, "$defs": {**schema.get("$defs", {}), **self._root_definition}}
+                added = {key: value for key, value in self._root_definition.items() if key != "$schema"}
+                schema |= {key: {**schema.get(key, {}), **value} for key, value in added.items()}
             self._report = schema, compile_schema(schema)
         return self._report[1]
 
@@ -160,15 +161,16 @@ class Validator:
         if cached is None:
             standalone = part
             if isinstance(part, Mapping):
-                standalone = {**refer_to(part, _ROOT_URI, also_definitions=True), "$defs": self._root_definition}
-                standalone |= {key: self.schema[key] for key in ("$schema",) if key in self.schema}
+                standalone = {**refer_to(part, _ROOT_URI, also_definitions=True), **self._root_definition}
             cached = self._part_validators[id(part)] = (part, compile_schema(standalone))
         return cached[1]
 
     @property
     def _root_definition(self) -> JsonSchema:
-        """The whole schema, to which the references of parts lead."""
-        return {"root": {**self.schema, "$id": _ROOT_URI, "id": _ROOT_URI}}
+        """The whole schema, to which the references of parts lead, where its draft of JSON Schema has definitions."""
+        dialect = {key: self.schema[key] for key in ("$schema",) if key in self.schema}
+        keyword = "definitions" if "draft-0" in str(dialect.get("$schema")) else "$defs"
+        return {**dialect, keyword: {"root": {**self.schema, "$id": _ROOT_URI, "id": _ROOT_URI}}}
 
     def fill_defaults(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments with the declared defaults of what was left out."""

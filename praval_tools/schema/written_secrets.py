@@ -169,5 +169,12 @@ def _read_written_names(kind: Hint) -> dict[str, str]:
         fields, names = {**getattr(kind, "__pydantic_fields__", {}), **read_computed_fields(kind)}, dict[str, str]()
         members = get_all_fields(kind, keeps_unresolved=True)
         names = {key: item.attribute for item in members for key in (item.attribute, item.key)}
-    aliases = {getattr(item, "serialization_alias", None) or item.alias: name for name, item in fields.items()}
-    return names | {name: name for name in fields} | {key: name for key, name in aliases.items() if key is not None}
+    aliases = {key: name for name, item in fields.items() for key in _iter_aliases(item)}
+    return names | {name: name for name in fields} | aliases
+
+
+def _iter_aliases(field: Hint) -> Iterator[str]:
+    """Yield the names under which pydantic reads and writes a field."""
+    given = getattr(field, "validation_alias", None)
+    aliases = (given, *getattr(given, "choices", ()), field.alias, getattr(field, "serialization_alias", None))
+    yield from (alias for alias in aliases if isinstance(alias, str))

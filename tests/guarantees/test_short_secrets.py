@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import attrs
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from praval_tools import Allow, Outcome, Secret, ToolArgumentsError, ToolCall, ToolRegistry
 
@@ -126,3 +126,66 @@ def test_a_call_is_found_by_them(tmp_path: Path) -> None:
             for pin in pins:
                 registry.agent("ann").call("take", card=Card("4111", "73x", pin))
     assert 3 == len(ran)
+
+
+@dataclass
+class Vault:
+    keys: Annotated[dict[str, Any], Secret]
+
+
+KEYS = {"name": "a long enough name", "pin": 97, "password": "73x", "codes": ["73x", "another long text"]}
+
+
+@pytest.mark.parametrize("way", ["arguments", "result"])
+@pytest.mark.parametrize("hint", [Any, Vault])
+def test_beside_long_ones(hint: Any, way: str) -> None:
+    """Broken promise: a field that held a longer text, too, was not hidden any more once that was."""
+    registry = ToolRegistry(journal="memory")
+
+    def take(vault: Any) -> Any:
+        """Take."""
+        return Vault(KEYS) if way == "result" else None
+
+    take.__annotations__.update({"vault": hint, "return": hint if way == "result" else Any})
+    registry.tool("take", shared=True)(take)
+    registry.agent("ann").call("take", vault=Vault(KEYS))
+    text = read_events(registry)
+    assert "73x" not in text and "long" not in text and not re.search(r"pin\W+97\b", text)
+
+
+class Payment(BaseModel):
+    note: str = ""
+
+
+class CardPayment(Payment):
+    code: Annotated[str, Secret] = ""
+
+
+class Named(BaseModel):
+    code: Annotated[str, Secret] = Field(validation_alias="cardCode", serialization_alias="card-code")
+
+
+def test_in_problems() -> None:
+    """Broken promise: the error of a refused call quoted what the same record hides."""
+    registry = ToolRegistry(journal="memory")
+
+    @registry.tool("take", shared=True)
+    def take(payments: list[Payment]) -> None:
+        """Take."""
+
+    with pytest.raises(ToolArgumentsError):
+        registry.agent("ann").call("take", payments=[CardPayment(code="73x")])
+    assert "73x" not in read_events(registry)
+
+
+def test_under_other_names() -> None:
+    """Broken promise: a field that has one name to be read by and another to be written was not found."""
+    registry = ToolRegistry(journal="memory")
+
+    @registry.tool("take", shared=True)
+    def take(card: Any) -> Any:
+        """Take."""
+        return Named(cardCode="73x")
+
+    registry.agent("ann").call("take", card=Named(cardCode="73x"))
+    assert "73x" not in read_events(registry)

@@ -17,6 +17,7 @@ from runs_rig import Gate, Rig, add_outer_tool, check_journal, path, rig  # noqa
 
 from praval_tools import (
     ToolCall,
+    ToolRegistry,
     ToolUsageError,
 )
 from praval_tools.errors import RunBusyError
@@ -243,6 +244,63 @@ class TestBelonging:
         assert 2 == asyncio.run(make_call())
         assert ([1], [] if end == "cancellation" else ["call-given-up"]) == (rig.ran, errors)
         rig.registry.close()
+
+    def test_a_call_that_others_wait_for_is_tried_again(self, rig: Rig) -> None:
+        """Broken promise: its next attempt was refused, as who had made it first was given up, and it was in doubt."""
+        rig = rig.reopen(retry_wait=0.05)
+        begun, go_on, tries = threading.Event(), threading.Event(), list[int]()
+
+        @rig.registry.tool("fetch", owned_by="ann", retries=1, retry_on=(ConnectionError,))
+        def fetch(number: int) -> int:
+            """Fetch."""
+            tries.append(number)
+            begun.set()
+            assert go_on.wait(60)
+            if len(tries) == 1:
+                raise ConnectionError
+            return int(rig.registry.agent("ann").call("add", number=number))
+
+        @rig.registry.tool("order", owned_by="ann", idempotent=True)
+        def order(number: int) -> int:
+            """Order."""
+            return int(rig.registry.agent("ann").call("fetch", number=number))
+
+        async def make_call() -> Any:
+            call = ToolCall("a", "order", {"number": 1}, "ann")
+            async with rig.registry.run("r"):
+                task = asyncio.ensure_future(rig.registry.aexecute(call))
+                assert await asyncio.to_thread(begun.wait, 60)
+                task.cancel()
+                await asyncio.wait([task])
+                again = asyncio.ensure_future(rig.registry.aexecute(call))
+                await asyncio.wait([again], timeout=0.1)
+                go_on.set()
+                return (await again).result
+
+        assert 2 == asyncio.run(make_call())
+        assert ([1, 1], [1]) == (tries, rig.ran)
+        rig.registry.close()
+
+    @pytest.mark.parametrize("outer", ["ann", "bob"])
+    def test_runs_of_two_registries(self, tmp_path: Path, outer: str) -> None:
+        """Broken promise: a tool of the outer run that calls one of the inner run made that call in no run."""
+        first, second = ToolRegistry(journal=tmp_path / "a.db"), ToolRegistry(journal=tmp_path / "b.db")
+        results = list[Any]()
+
+        @second.tool("send", owned_by="bob")
+        def send() -> None:
+            """Send."""
+
+        @first.tool("order", owned_by="ann")
+        def order() -> None:
+            """Order."""
+            results.append(second.agent("bob").execute(ToolCall(None, "send", {})))
+
+        runs = [first.run("A"), second.run("B")]
+        with first, second:
+            with runs[0 if outer == "ann" else 1], runs[1 if outer == "ann" else 0]:
+                results.append(first.agent("ann").execute(ToolCall(None, "order", {})))
+        assert ["B", "A"] == [result.run_id for result in results]
 
     def test_forked_inside_of_a_run(self, rig: Rig) -> None:
         """A forked process is refused in its parent's run, has one of its own, and the parent goes on."""

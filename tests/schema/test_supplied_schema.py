@@ -40,6 +40,16 @@ INSIDE: dict[str, Any] = {
 """A schema whose references lead anywhere inside of it, as zod and some MCP servers write them."""
 
 
+DRAFTS = [None, *(f"http://json-schema.org/draft-{number}/schema#" for number in ("04", "06", "07")),
+          "https://json-schema.org/draft/2019-09/schema", "https://json-schema.org/draft/2020-12/schema"]  # fmt: skip
+
+
+def with_draft(schema: dict[str, Any], draft: str | None) -> dict[str, Any]:
+    """Return *schema* of a draft of JSON Schema."""
+    return schema if draft is None else {"$schema": draft, **schema}
+
+
+@pytest.mark.parametrize("draft", DRAFTS)
 class TestReferencesToAnyPlace:
     @pytest.mark.parametrize(
         ("given", "expected"),
@@ -52,9 +62,9 @@ class TestReferencesToAnyPlace:
         ],
         ids=str,
     )
-    def test_arguments_are_repaired(self, given: dict[str, Any], expected: dict[str, Any]) -> None:
+    def test_arguments_are_repaired(self, given: dict[str, Any], expected: dict[str, Any], draft: str | None) -> None:
         """Broken promise: the call was refused, as if its arguments could not be read as JSON."""
-        assert expected == ask(given_tool(INSIDE), given).result
+        assert expected == ask(given_tool(with_draft(INSIDE, draft)), given).result
 
     @pytest.mark.parametrize(
         ("given", "problem"),
@@ -64,16 +74,16 @@ class TestReferencesToAnyPlace:
         ],
         ids=str,
     )
-    def test_problems_are_named(self, given: dict[str, Any], problem: tuple[str, str]) -> None:
+    def test_problems_are_named(self, given: dict[str, Any], problem: tuple[str, str], draft: str | None) -> None:
         """So was a call with a mistake; where the schema is inside of itself, only the parameter is named."""
         properties = {name: part for name, part in INSIDE["properties"].items() if name != "either"}
-        result = ask(given_tool({**INSIDE, "properties": properties}), given)
-        assert f"{problem[0]}: does not fit" in str(ask(given_tool(INSIDE), given).error)
+        result = ask(given_tool(with_draft({**INSIDE, "properties": properties}, draft)), given)
+        assert f"{problem[0]}: does not fit" in str(ask(given_tool(with_draft(INSIDE, draft)), given).error)
         assert Outcome.INVALID_ARGUMENTS is result.outcome
         assert problem[0] in str(result.error) and problem[1] in str(result.error)
 
     @pytest.mark.parametrize("reference", ["#/parts/row", "#row"])
-    def test_from_any_keyword(self, reference: str) -> None:
+    def test_from_any_keyword(self, reference: str, draft: str | None) -> None:
         """Broken promise: a place under a keyword of its own, or an anchor, had each mistake refuse the call."""
         row = {"type": "object", "properties": {"count": {"type": "integer"}}, "$anchor": "row"}
         schema = {
@@ -81,6 +91,9 @@ class TestReferencesToAnyPlace:
             "properties": {"row": {"anyOf": [{"$ref": reference}, {"type": "null"}]}, "n": {"type": "integer"}},
         }  # fmt: skip
         schema |= {"$defs": {"row": row}} if reference == "#row" else {"parts": {"row": row}}
+        if reference == "#row" and draft is not None and "draft-0" in draft:
+            pytest.skip("these drafts have no anchors")
+        schema = with_draft(schema, draft)
 
         assert {"row": {"count": 3}, "n": 1} == ask(given_tool(schema), {"row": {"count": 3}, "n": "1"}).result
         assert "$.n: is not an integer" in str(ask(given_tool(schema), {"row": {"count": 3}, "n": "x"}).error)

@@ -176,7 +176,8 @@ class BoundedValue:
 
 def _may_be_text(place: BoundedValue) -> bool:
     if is_choice(place.bare_hint):
-        return any(isinstance(plain, str) for plain, _ in list_choices(place.bare_hint))
+        with activate_tool_frame("(where)"):  # the class may have code of its own
+            return any(isinstance(plain, str) for plain, _ in list_choices(place.bare_hint))
     return place.bare_hint not in _OTHER_TYPES and not _is_object(place) and _get_item_hints(place) is None
 
 

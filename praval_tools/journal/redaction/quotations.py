@@ -10,9 +10,11 @@ import attrs
 import msgspec
 
 from praval_tools.journal.redaction.nested_json import parse_nested_json
+from praval_tools.journal.redaction.secret_search import ShortSecrets
 from praval_tools.names import shorten_repr
 from praval_tools.schema.json_pointer import split_json_path
 from praval_tools.schema.secret_names import NAMING_KEYS
+from praval_tools.schema.written_secrets import JsonPlace, has_at
 from praval_tools.tools.value_codec import PythonValue, is_plain_json, normalize_value, pack_value
 
 QuotingT = TypeVar("QuotingT", bound=msgspec.Struct)
@@ -78,6 +80,27 @@ def _hide_quoted_value(
         changes["reason"] = changes["reason"].replace(shorten_repr(key, 64), HIDDEN_VALUE)
     if place.is_hidden:
         changes |= {name: HIDDEN_VALUE for name in ("given", "became") if texts.get(name)}
+    return msgspec.structs.replace(quoting, **changes)
+
+
+def hide_quoted_places(
+    quotings: Sequence[QuotingT], arguments: PythonValue, places: ShortSecrets
+) -> tuple[QuotingT, ...]:
+    """Return problems or repairs without the secrets that are hidden in places of the arguments, or inside of them."""
+    return tuple(_hide_quoted_place(quoting, [place for place, (part, _) in places.items()
+                                              if has_at(arguments, place, part)]) for quoting in quotings)  # fmt: skip
+
+
+def _hide_quoted_place(quoting: QuotingT, places: Sequence[JsonPlace]) -> QuotingT:
+    texts: dict[str, str] = msgspec.structs.asdict(quoting)
+    parts = split_json_path(texts["path"])
+    steps = tuple(step for _, step in parts)
+    found = [place for place in places if place[: len(steps)] == steps or steps[: len(place)] == place]
+    if not found:
+        return quoting
+    changes = {name: HIDDEN_VALUE for name in ("given", "became") if texts.get(name)}
+    if len(steps) > len(found[0]):  # what is inside of a secret is one
+        changes["path"] = "$" + "".join(text for text, _ in parts[: len(found[0])])
     return msgspec.structs.replace(quoting, **changes)
 
 

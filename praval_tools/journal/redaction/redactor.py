@@ -10,7 +10,7 @@ from __future__ import annotations
 import hmac
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import is_
 from typing import Final
 
@@ -19,7 +19,13 @@ import attrs
 from praval_tools.journal.events import AgentToolCall, ApprovalAsked, EventBase, JournalEvent
 from praval_tools.journal.redaction.marker_key import compute_key_id
 from praval_tools.journal.redaction.nested_json import decode_bytes, iter_json_parts, parse_json, parse_nested_json
-from praval_tools.journal.redaction.quotations import QuotingT, hide_quoted_values, redact_quotations
+from praval_tools.journal.redaction.quotations import (
+    QuotingT,
+    hide_quoted_places,
+    hide_quoted_values,
+    redact_quotations,
+)
+from praval_tools.journal.redaction.secret_finder import Nodes, SecretFinder, enumerate_items
 from praval_tools.journal.redaction.secret_search import (
     NO_SECRETS,
     MarkedSpan,
@@ -42,17 +48,16 @@ from praval_tools.journal.redaction.secret_tree import (
 from praval_tools.journal.redaction.short_secrets import (
     MARKER_PATTERN,
     collect_secret_texts,
-    hide_short_secrets,
+    find_open_places,
     mark_short_secrets,
 )
 from praval_tools.schema.json_values import to_canonical_json, to_compact_json
 from praval_tools.schema.secret_names import (
     DEFAULT_SECRET_NAMES,
-    TRAILING_PUNCTUATION,
     SecretNames,
     is_amount,
 )
-from praval_tools.schema.written_secrets import JsonPlace
+from praval_tools.schema.written_secrets import JsonPlace, replace_places
 from praval_tools.tools.value_codec import OpaqueValue, PythonValue, is_plain_json, normalize_value, pack_value
 
 _DIGEST_DOMAIN: Final = b"praval-tools/redaction/1\0"
@@ -61,8 +66,6 @@ _DIGEST_DIGITS: Final = 32
 _SIZED_TYPES: Final = (str, bytes, list, dict, tuple, set, frozenset)
 
 _MAX_REFUSED_SECRET_LENGTH: Final = 8_192
-
-_Nodes = tuple[SecretNode, ...]
 
 
 class Redactor:
@@ -129,7 +132,7 @@ class Redactor:
         self,
         value: PythonValue,
         secrets: SecretMarkers = NO_SECRETS,
-        nodes: _Nodes = UNKNOWN_NODES,
+        nodes: Nodes = UNKNOWN_NODES,
         *,
         max_secret_length: float = math.inf,
     ) -> tuple[PythonValue, SecretMarkers]:
@@ -146,7 +149,7 @@ class Redactor:
         """
         if not is_plain_json(value):
             value = normalize_value(value)
-        own_secrets = _SecretFinder(self, nodes).find(value, nodes)
+        own_secrets = SecretFinder(self, nodes).find(value, nodes)
         if own_secrets:
             texts = collect_secret_texts(own_secrets, nodes[0].member_names)
             if sum(map(len, texts)) > max_secret_length:
@@ -161,7 +164,7 @@ class Redactor:
         """Return *values*, all of which are secret, as secrets that may occur in other values."""
         return SecretMarkers({text: self.make_marker(text) for text in collect_secret_texts(values)})
 
-    def redact_text(self, text: str, secrets: SecretMarkers = NO_SECRETS, nodes: _Nodes = UNKNOWN_NODES) -> str:
+    def redact_text(self, text: str, secrets: SecretMarkers = NO_SECRETS, nodes: Nodes = UNKNOWN_NODES) -> str:
         """Return a message without secrets, and without parts of *secrets*, since messages are shortened."""
         clean = str(self.redact(text, secrets, nodes)[0])
         if not secrets:
@@ -170,7 +173,7 @@ class Redactor:
         pieces = [replace_spans(piece, secrets.find_fragments(piece)) for piece in pieces]
         return "".join(part for pair in zip(pieces, markers, strict=True) for part in pair)
 
-    def is_secret_member(self, key: object, value: PythonValue, nodes: _Nodes) -> bool:
+    def is_secret_member(self, key: object, value: PythonValue, nodes: Nodes) -> bool:
         """Tell whether *value* under *key* is a secret; empty values, true and false are not."""
         kind = type(value)
         if value is None or kind is bool or (kind in _SIZED_TYPES and not value):
@@ -180,64 +183,14 @@ class Redactor:
         return type(key) is str and self.secret_names(key) and not (kind in (int, float) and is_amount(key))
 
 
-class _SecretFinder:
-    """Collects the secrets in one value."""
-
-    def __init__(self, redactor: Redactor, nodes: _Nodes) -> None:
-        self._redactor, self._secret_member_names = redactor, nodes[0].secret_member_names
-        self._known_names = nodes[0].member_names
-        self._secrets: list[PythonValue] = []
-
-    def find(self, value: PythonValue, nodes: _Nodes) -> list[PythonValue]:
-        """Return the secrets in *value*."""
-        self._search(None, value, nodes, 0)
-        return self._secrets
-
-    def _search(self, key: object, value: PythonValue, nodes: _Nodes, level: int) -> None:
-        """Search *value*, the member *key* of something."""
-        kind = type(value)
-        if self._redactor.is_secret_member(key, value, nodes):
-            self._secrets.append(value)
-            if kind is str and nodes:  # arguments that are no JSON name their secrets all the same
-                self._search_text(value, nodes, level)
-        elif kind is str:
-            self._search_text(value, nodes, level)
-        elif kind is dict:
-            if nodes:
-                self._secrets += list_secret_keys(value, nodes, self._known_names)
-            for step, member in value.items():
-                if type(step) is not str:  # an object that can be hashed has fields, too
-                    self._search(None, step, UNKNOWN_NODES, level + 1)
-                key = self._redactor.secret_names.get_naming_key(step, value)
-                self._search(key, member, get_member_nodes(nodes, step), level + 1)
-        elif kind in (list, tuple, set, frozenset):
-            for index, item in _enumerate_items(value, kind):
-                self._search(None, item, get_member_nodes(nodes, index), level + 1)
-        elif kind in (bytes, OpaqueValue):
-            self._search_text(decode_bytes(value) if kind is bytes else value.text, nodes, level)
-
-    def _search_text(self, text: str, nodes: _Nodes, level: int) -> None:
-        if (inner := parse_json(text, level)) is not text:
-            self._search(None, inner, get_text_nodes(nodes), level + 1)
-            return
-        for start, end in self._redactor.secret_names.find_values(text, self._secret_member_names):
-            secret = text[start:end]
-            self._secrets += {secret, secret.rstrip(TRAILING_PUNCTUATION)}
-
-
-def _enumerate_items(value: Iterable[PythonValue], kind: type) -> Iterator[tuple[int, PythonValue]]:
-    """Yield the items, each with the number by which a schema knows it; the items of a set have no order."""
-    return enumerate(value) if kind in (list, tuple) else ((0, item) for item in value)
-
-
 class _SecretReplacer:
     """Replaces secrets by markers; what holds none stays the same object."""
 
-    def __init__(self, redactor: Redactor, secrets: SecretMarkers, nodes: _Nodes) -> None:
+    def __init__(self, redactor: Redactor, secrets: SecretMarkers, nodes: Nodes) -> None:
         self._redactor, self._secrets, self._secret_member_names = redactor, secrets, nodes[0].secret_member_names
         self._known_names = nodes[0].member_names
 
-    def replace(self, value: PythonValue, nodes: _Nodes, level: int, key: object = None) -> PythonValue:
+    def replace(self, value: PythonValue, nodes: Nodes, level: int, key: object = None) -> PythonValue:
         """Return *value*, the member *key* of something, without secrets."""
         if self._redactor.is_secret_member(key, value, nodes):
             return self._redactor.make_marker(value)
@@ -249,7 +202,7 @@ class _SecretReplacer:
         if kind in (list, tuple, set, frozenset):
             items = [
                 self.replace(item, get_member_nodes(nodes, index), level + 1)
-                for index, item in _enumerate_items(value, kind)
+                for index, item in enumerate_items(value, kind)
             ]
             return value if all(map(is_, items, value)) else kind(items)
         if kind is bytes:
@@ -262,7 +215,7 @@ class _SecretReplacer:
         return self._secrets.get_marker(format_scalar(value)) or value
 
     def _replace_in_dict(
-        self, value: dict[PythonValue, PythonValue], nodes: _Nodes, level: int
+        self, value: dict[PythonValue, PythonValue], nodes: Nodes, level: int
     ) -> dict[PythonValue, PythonValue]:
         secret_keys = frozenset(list_secret_keys(value, nodes, self._known_names) if nodes else ())
         clean, is_same = {}, True
@@ -273,13 +226,13 @@ class _SecretReplacer:
             is_same = is_same and name is step and clean[name] is member
         return value if is_same else clean
 
-    def _replace_in_key(self, key: PythonValue, nodes: _Nodes, level: int) -> PythonValue:
+    def _replace_in_key(self, key: PythonValue, nodes: Nodes, level: int) -> PythonValue:
         """Return *key* without secrets; what a schema names is none, whatever has the same text elsewhere."""
         if type(key) is not str:
             return self.replace(key, UNKNOWN_NODES, level + 1)
         return replace_spans(key, self._secrets.find_spans(key)) if self._secrets and not is_known(nodes, key) else key
 
-    def _replace_in_text(self, text: str, nodes: _Nodes, level: int) -> str:
+    def _replace_in_text(self, text: str, nodes: Nodes, level: int) -> str:
         spans: list[MarkedSpan] = list(self._secrets.find_spans(text)) if self._secrets else []
         if (inner := parse_json(text, level)) is not text:
             return self._replace_in_json_text(text, inner, spans, nodes, level)
@@ -288,7 +241,7 @@ class _SecretReplacer:
         return replace_spans(text, spans)
 
     def _replace_in_json_text(
-        self, text: str, inner: PythonValue, spans: list[MarkedSpan], nodes: _Nodes, level: int
+        self, text: str, inner: PythonValue, spans: list[MarkedSpan], nodes: Nodes, level: int
     ) -> str:
         """Return *text*, the JSON text of *inner*, without secrets, whether these are in its members or parts of it."""
         if parts := list(iter_json_parts(text, spans, self._secrets)) if spans else []:
@@ -346,12 +299,14 @@ class RedactionPlan:
                 secrets are so many that a caller who may not call at all could take up time with them.
         """
         secrets = secrets or self.default_secrets
+        if secrets.places and not is_plain_json(arguments):
+            arguments = normalize_value(arguments)
         if not is_validated:
             arguments = self.parse_unvalidated(arguments)
             clean, secrets = self._redactor.redact(
                 arguments, secrets, self.unvalidated_nodes, max_secret_length=_MAX_REFUSED_SECRET_LENGTH
             )
-            return hide_short_secrets(clean, secrets), secrets
+            return replace_places(clean, find_open_places(clean, arguments, secrets.places)), secrets
         if type(arguments) is dict and not secrets:
             if self._are_arguments_textless:
                 return arguments, NO_SECRETS
@@ -361,7 +316,7 @@ class RedactionPlan:
             else:
                 return arguments, NO_SECRETS
         clean, secrets = self._redactor.redact(arguments, secrets, self.parameter_nodes)
-        return hide_short_secrets(clean, secrets), secrets
+        return replace_places(clean, find_open_places(clean, arguments, secrets.places)), secrets
 
     def find_secret_arguments(self, arguments: Mapping[str, PythonValue], secrets: SecretMarkers) -> tuple[str, ...]:
         """Return the names of the arguments that are or may hold secrets; `*`: all that the schema does not name."""
@@ -392,7 +347,7 @@ class RedactionPlan:
         """Return a result without the secrets in places that are too short to be searched for, and no schema names."""
         if not (short := mark_short_secrets(places, self._redactor.make_marker)):
             return result
-        return hide_short_secrets(result, SecretMarkers(places=short), as_in=self.redact_result(result))
+        return replace_places(result, find_open_places(self.redact_result(result), result, short))
 
     def redact_result(self, result: PythonValue, secrets: SecretMarkers = NO_SECRETS) -> PythonValue:
         """Return a result without secrets: its own, by the names of keys, and those that were passed to the call."""
@@ -435,14 +390,18 @@ class RedactionPlan:
         changed = {name: value for name, value in changes.items() if value is not getattr(event, name)}
         return (attrs.evolve(event, **changed) if changed else event), secrets
 
-    def hide_quoted_values(self, quotings: Sequence[QuotingT], arguments: PythonValue) -> tuple[QuotingT, ...]:
+    def hide_quoted_values(
+        self, quotings: Sequence[QuotingT], arguments: PythonValue, secrets: SecretMarkers
+    ) -> tuple[QuotingT, ...]:
         """
         Return problems or repairs without what is hidden in its place, however short that is.
 
         Args:
             quotings: The problems or repairs.
             arguments: Those that they are about; they may be anything.
+            secrets: Those of the call.
         """
+        quotings = hide_quoted_places(quotings, arguments, secrets.places)
         redactor, nodes = self._redactor, self.unvalidated_nodes  # what was given may not fit
 
         def redact(value: PythonValue) -> PythonValue:

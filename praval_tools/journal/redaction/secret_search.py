@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from html import escape
-from typing import Final
+from typing import Final, TypeAlias
 from urllib.parse import quote, quote_plus
 
 from praval_tools.names import format_count
@@ -72,6 +72,10 @@ def _split_into_pieces(text: str) -> Iterator[str]:
         yield text[-_MAX_PIECE_LENGTH:]
 
 
+ShortSecrets: TypeAlias = Mapping[JsonPlace, tuple[PythonValue, str]]
+"""Secrets that are too short to be searched for: by its place, what is there and its marker."""
+
+
 class SecretMarkers:
     """
     The secrets of one call, each with its marker.
@@ -88,7 +92,7 @@ class SecretMarkers:
 
     def __init__(
         self, markers: Mapping[str, str] | None = None, whole_marker: str = "", *,
-        places: Mapping[JsonPlace, tuple[PythonValue, str]] | None = None,
+        places: ShortSecrets | None = None,
     ) -> None:  # fmt: skip
         self._markers, self._whole_marker, self.places = dict(markers or {}), whole_marker, dict(places or {})
         self._form_index: _TextIndex | None = None

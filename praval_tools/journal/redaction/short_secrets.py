@@ -9,12 +9,12 @@ from typing import Final
 from praval_tools.journal.redaction.nested_json import parse_json
 from praval_tools.journal.redaction.secret_search import (
     MIN_SECRET_LENGTH,
-    SecretMarkers,
+    ShortSecrets,
     iter_secret_scalars,
     iter_secret_texts,
 )
 from praval_tools.schema.secret_names import HARMLESS_VALUES
-from praval_tools.schema.written_secrets import JsonPlace, has_at, replace_places
+from praval_tools.schema.written_secrets import JsonPlace, has_at
 from praval_tools.tools.value_codec import PythonValue
 
 MARKER_PATTERN: Final = re.compile(r"\[secret [0-9a-f]{32}\]")
@@ -34,7 +34,7 @@ def collect_secret_texts(
 
 def mark_short_secrets(
     places: Iterable[tuple[JsonPlace, PythonValue]], make_marker: Callable[[PythonValue], str]
-) -> dict[JsonPlace, tuple[PythonValue, str]]:
+) -> ShortSecrets:
     """Return, by its place, each secret in JSON of which some is too short to be searched for, with its marker."""
     return {
         place: (secret, make_marker(secret))
@@ -43,16 +43,26 @@ def mark_short_secrets(
     }
 
 
-def hide_short_secrets(json: PythonValue, secrets: SecretMarkers, as_in: PythonValue = None) -> PythonValue:
+def find_open_places(clean: PythonValue, given: PythonValue, places: ShortSecrets) -> dict[JsonPlace, str]:
     """
-    Return *json* without the secrets in their places.
+    Return the places of short secrets that are still to be seen in *clean*, each with its marker.
 
     Args:
-        json: Where they may be; in a place may be another value now, which stays.
-        secrets: Those of the call.
-        as_in: What *json* became, where that tells what is hidden already.
+        clean: What *given* became without the secrets that can be found.
+        given: Another value may be in a place by now, which is none.
+        places: By its place, what is secret there, and its marker.
     """
-    seen = json if as_in is None else as_in
-    return replace_places(json, {
-        place: marker for place, (part, marker) in secrets.places.items() if has_at(seen, place, part)
-    })  # fmt: skip
+    open_places = [(_find_open_place(clean, place), marker) for place, (part, marker) in places.items()
+                   if has_at(given, place, part)]  # fmt: skip
+    return {place: marker for place, marker in open_places if place is not None}
+
+
+def _find_open_place(clean: PythonValue, place: JsonPlace) -> JsonPlace | None:
+    """Return a place that is not hidden, or what is around it where a key was hidden; None where it is hidden."""
+    for depth, step in enumerate(place):
+        if isinstance(clean, str):
+            return None if MARKER_PATTERN.fullmatch(clean) else place[:depth]
+        if not (step in clean if isinstance(clean, dict) else isinstance(clean, list) and step in range(len(clean))):
+            return place[:depth]
+        clean = clean[step]
+    return None if isinstance(clean, str) and MARKER_PATTERN.fullmatch(clean) else place
