@@ -1,3 +1,4 @@
+# Tests of: journal/short_secrets, journal/secret_finder
 """Secrets that are too short to be searched for are hidden in their places, also where no schema names these."""
 
 from __future__ import annotations

@@ -282,7 +282,7 @@ class TestBelonging:
         rig.registry.close()
 
     @pytest.mark.parametrize("outer", ["ann", "bob"])
-    def test_runs_of_two_registries(self, tmp_path: Path, outer: str) -> None:
+    def test_tools_of_runs_of_two_registries(self, tmp_path: Path, outer: str) -> None:
         """Broken promise: a tool of the outer run that calls one of the inner run made that call in no run."""
         first, second = ToolRegistry(journal=tmp_path / "a.db"), ToolRegistry(journal=tmp_path / "b.db")
         results = list[Any]()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol, TypeAlias
 
 from praval_tools.journal.redaction.nested_json import decode_bytes, parse_json
 from praval_tools.journal.redaction.secret_tree import (
@@ -13,21 +13,27 @@ from praval_tools.journal.redaction.secret_tree import (
     get_text_nodes,
     list_secret_keys,
 )
-from praval_tools.schema.secret_names import TRAILING_PUNCTUATION
+from praval_tools.schema.secret_names import TRAILING_PUNCTUATION, SecretNames
 from praval_tools.tools.value_codec import OpaqueValue, PythonValue
-
-if TYPE_CHECKING:
-    from praval_tools.journal.redaction.redactor import Redactor
 
 Nodes: TypeAlias = tuple[SecretNode, ...]
 """What a schema says of a value: what any of them says counts."""
 
 
+class SecretRules(Protocol):
+    """Says what is secret."""
+
+    secret_names: SecretNames
+
+    def is_secret_member(self, key: object, value: PythonValue, nodes: Nodes) -> bool:
+        """Tell whether *value* under *key* is a secret."""
+
+
 class SecretFinder:
     """Collects the secrets in one value."""
 
-    def __init__(self, redactor: Redactor, nodes: Nodes) -> None:
-        self._redactor, self._secret_member_names = redactor, nodes[0].secret_member_names
+    def __init__(self, rules: SecretRules, nodes: Nodes) -> None:
+        self._rules, self._secret_member_names = rules, nodes[0].secret_member_names
         self._known_names = nodes[0].member_names
         self._secrets: list[PythonValue] = []
 
@@ -39,7 +45,7 @@ class SecretFinder:
     def _search(self, key: object, value: PythonValue, nodes: Nodes, level: int) -> None:
         """Search *value*, the member *key* of something."""
         kind = type(value)
-        if self._redactor.is_secret_member(key, value, nodes):
+        if self._rules.is_secret_member(key, value, nodes):
             self._secrets.append(value)
             if kind is str and nodes:  # arguments that are no JSON name their secrets all the same
                 self._search_text(value, nodes, level)
@@ -51,7 +57,7 @@ class SecretFinder:
             for step, member in value.items():
                 if type(step) is not str:  # an object that can be hashed has fields, too
                     self._search(None, step, UNKNOWN_NODES, level + 1)
-                key = self._redactor.secret_names.get_naming_key(step, value)
+                key = self._rules.secret_names.get_naming_key(step, value)
                 self._search(key, member, get_member_nodes(nodes, step), level + 1)
         elif kind in (list, tuple, set, frozenset):
             for index, item in enumerate_items(value, kind):
@@ -63,7 +69,7 @@ class SecretFinder:
         if (inner := parse_json(text, level)) is not text:
             self._search(None, inner, get_text_nodes(nodes), level + 1)
             return
-        for start, end in self._redactor.secret_names.find_values(text, self._secret_member_names):
+        for start, end in self._rules.secret_names.find_values(text, self._secret_member_names):
             secret = text[start:end]
             self._secrets += {secret, secret.rstrip(TRAILING_PUNCTUATION)}
 
