@@ -46,14 +46,15 @@ def refer_to(schema: Any, base: str, *, also_definitions: bool) -> Any:
     Args:
         schema: What may have references.
         base: The URI of the schema in which they lead somewhere.
-        also_definitions: Change those into `$defs` and `definitions`, to the root itself and to anchors, too.
+        also_definitions: Change those to whole definitions, to the root itself and to anchors, too.
     """
     if not isinstance(schema, dict):
         return schema
     changed = map_subschemas(schema, lambda part: refer_to(part, base, also_definitions=also_definitions))
     if not isinstance(reference := changed.get("$ref"), str) or not reference.startswith("#"):
         return changed
-    if also_definitions or (reference[1:2] == "/" and not reference.startswith(("#/$defs/", "#/definitions/"))):
+    is_definition = reference.startswith(("#/$defs/", "#/definitions/")) and reference.count("/") == 2  # as a whole
+    if also_definitions or (reference[1:2] == "/" and not is_definition):
         changed["$ref"] = base + reference
     return changed
 

@@ -82,6 +82,19 @@ class TestReferencesToAnyPlace:
         assert Outcome.INVALID_ARGUMENTS is result.outcome
         assert problem[0] in str(result.error) and problem[1] in str(result.error)
 
+    @pytest.mark.parametrize("keyword", ["$defs", "definitions"])
+    def test_into_a_definition(self, keyword: str, draft: str | None) -> None:
+        """Broken promise: a branch of a union in a definition was found no more, and each mistake refused the call."""
+        shape = {"anyOf": [{"type": "string"}, {"type": "object", "properties": {"size": {"type": "integer"}}}]}
+        schema = {
+            "type": "object", keyword: {"Shape": shape},
+            "properties": {"a": {"$ref": f"#/{keyword}/Shape"}, "b": {"$ref": f"#/{keyword}/Shape/anyOf/1"}},
+        }  # fmt: skip
+        tool = given_tool(with_draft(schema, draft))
+
+        assert {"a": "x", "b": {"size": 3}} == ask(tool, {"a": "x", "b": {"size": "3"}}).result
+        assert "$.b.size: is not an integer" in str(ask(tool, {"a": "x", "b": {"size": "x"}}).error)
+
     @pytest.mark.parametrize("reference", ["#/parts/row", "#row"])
     def test_from_any_keyword(self, reference: str, draft: str | None) -> None:
         """Broken promise: a place under a keyword of its own, or an anchor, had each mistake refuse the call."""
