@@ -28,6 +28,8 @@ CallPipeline = Generator[Any, Any, ToolResult]
 
 remote_marked_values: Final[ContextVar[tuple[object, ...]]] = ContextVar("praval_tools_marked_values", default=())
 """What classes of another process mark as secret in the arguments of the call that is made in a context for it."""
+remote_marked_places: Final[ContextVar[MarkedPlaces]] = ContextVar("praval_tools_marked_places", default=())
+"""The same, as it is in the JSON of the arguments, each with its place there."""
 
 
 class PolicyAnswers(msgspec.Struct, frozen=True, eq=False):

@@ -27,7 +27,7 @@ from praval_tools.access.rules import (
 from praval_tools.access.state import AccessState
 from praval_tools.errors import RetryableToolError, ToolArgumentsError, ToolDefinitionError
 from praval_tools.execution.approvals import describe_approved_tool, write_exactly
-from praval_tools.execution.call_progress import CallPipeline, CallProgress, remote_marked_values
+from praval_tools.execution.call_progress import CallPipeline, CallProgress, remote_marked_places, remote_marked_values
 from praval_tools.execution.context import CALL, SCOPE, Frame, FrameScope, activate_frame, make_frame
 from praval_tools.execution.deps import get_deps
 from praval_tools.execution.edited_arguments import find_edit_problem, leave_filled_in_out
@@ -47,7 +47,6 @@ from praval_tools.tools.decision import Allow, Ask, Decision
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.implementation import BoundArguments
 from praval_tools.tools.tool import AnyTool
-from praval_tools.tools.value_codec import normalize_value
 
 _MAX_CACHED_VERDICTS: Final = 16_384
 _NULL_CONTEXT: Final = nullcontext()
@@ -87,8 +86,9 @@ def make_pipeline(
         progress = CallProgress(call, principal)
     if runtime.recorder is not None or runtime.tracer is not None:
         if marked_values := read_marked_arguments(call.arguments):
-            progress.marked_places += find_marked_places(call.arguments, normalize_value(call.arguments))
+            progress.marked_places += find_marked_places(call.arguments)
         progress.marked_values += remote_marked_values.get() + marked_values
+        progress.marked_places += remote_marked_places.get()
     runtime.access_store.prepare_lookup()
     if isinstance(call.name, str) and (name := runtime.access_store.state.resolve_tool_name(call.name)) != call.name:
         progress.sent_name, call = call.name, replace(call, name=name)

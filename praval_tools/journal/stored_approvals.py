@@ -25,7 +25,7 @@ from praval_tools.journal.redaction.short_secrets import MARKER_PATTERN
 from praval_tools.journal.storage.memory import MemoryStore
 from praval_tools.journal.storage.protocol import Item, Record, StateRow, Status, Store, Uses
 from praval_tools.schema.json_values import to_canonical_json
-from praval_tools.tools.argument_spellings import read_marked_arguments
+from praval_tools.tools.argument_spellings import find_marked_places, read_marked_arguments
 from praval_tools.tools.decision import Allow, ApprovalAnswer, ApprovalEntry, ApprovalRequest, Deny
 from praval_tools.tools.value_codec import PythonValue, pack_value
 
@@ -217,6 +217,7 @@ class StoredApprovals:
         if own_request is not None:
             request, secrets = own_request
             secrets = plan.mark_secrets(read_marked_arguments(edited), secrets or plan.default_secrets)
+            secrets = plan.mark_places(find_marked_places(edited), secrets)
             secrets = plan.redact_arguments(request.arguments, secrets)[1]
             return plan.redact_event(attrs.evolve(event, arguments=edited), secrets)[0]  # type: ignore[return-value]
         if edited is not None:

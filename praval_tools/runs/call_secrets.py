@@ -15,7 +15,6 @@ from praval_tools.schema.spellings import list_possible_spellings
 from praval_tools.tools.argument_spellings import find_marked_places, read_argument_spellings, read_marked_arguments
 from praval_tools.tools.call import Outcome, ToolResult
 from praval_tools.tools.implementation import MISS, BoundArguments, ToolImplementation
-from praval_tools.tools.value_codec import normalize_value
 
 
 def find_marked_secrets(plan: RedactionPlan, progress: CallProgress, secrets: SecretMarkers) -> SecretMarkers:
@@ -86,7 +85,7 @@ def find_edited_secrets(plan: RedactionPlan, arguments: Mapping[str, object], se
     """Return *secrets* with those of *arguments*, as an approver wrote them."""
     if marked_values := read_marked_arguments(arguments):
         secrets = plan.mark_secrets(marked_values, secrets)
-        secrets = plan.mark_places(find_marked_places(arguments, normalize_value(arguments)), secrets)
+        secrets = plan.mark_places(find_marked_places(arguments), secrets)
     return plan.redact_arguments(arguments, secrets, is_validated=False)[1]
 
 

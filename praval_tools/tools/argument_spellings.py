@@ -12,7 +12,7 @@ from praval_tools.schema.written_secrets import JsonPlace, find_written_secrets
 from praval_tools.tools.compiled import Arguments
 from praval_tools.tools.frames import activate_tool_frame
 from praval_tools.tools.implementation import ToolImplementation
-from praval_tools.tools.value_codec import is_plain_json
+from praval_tools.tools.value_codec import is_plain_json, normalize_value
 
 MarkedPlaces: TypeAlias = tuple[tuple[JsonPlace, object], ...]
 """Secrets in JSON, each after its place."""
@@ -50,9 +50,16 @@ def read_marked_arguments(arguments: object) -> tuple[object, ...]:
     return tuple(values)
 
 
-def find_marked_places(arguments: object, written: object) -> MarkedPlaces:
-    """Return what classes mark as secret in *arguments*, as it is in *written*, their JSON, with its place there."""
+def find_marked_places(arguments: object, written: object = None) -> MarkedPlaces:
+    """
+    Return what classes mark as secret in *arguments*, as it is in their JSON, with its place there.
+
+    Args:
+        arguments: What was given.
+        written: Their JSON, where that is known.
+    """
     if not is_plain_json(arguments):
         with suppress(Exception, SystemExit), activate_tool_frame("(arguments)"):  # the seam to any objects of a caller
-            return tuple(find_written_secrets(arguments, written))
+            json = written if is_plain_json(written) and written is not None else normalize_value(arguments)
+            return tuple(find_written_secrets(arguments, json))
     return ()

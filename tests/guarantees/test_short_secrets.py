@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import attrs
+import process_tools
 import pytest
 from pydantic import BaseModel, Field
 
-from praval_tools import Allow, Outcome, Secret, ToolArgumentsError, ToolCall, ToolRegistry
+from praval_tools import Allow, Outcome, Secret, ToolApprovalError, ToolArgumentsError, ToolCall, ToolRegistry
 
 
 @dataclass
@@ -190,3 +191,34 @@ def test_under_other_names() -> None:
 
     registry.agent("ann").call("take", card=Named(cardCode="73x"))
     assert "73x" not in read_events(registry)
+
+
+def test_in_answers_of_the_operator() -> None:
+    """Broken promise: an edit that was given later was recorded with them."""
+    registry = ToolRegistry(journal="memory")
+
+    @registry.tool("take", shared=True, requires_approval=True)
+    def take(card: Any) -> None:
+        """Take."""
+
+    with pytest.raises(ToolApprovalError):
+        registry.agent("ann").call("take", card=None)
+    (request,) = registry.approvals.pending()
+    registry.approvals.answer(request.id, Allow(arguments={"card": make_card(Card)}))
+    text = read_events(registry)
+    assert "73x" not in text and not re.search(r"pin\W+97\b", text) and "4111" in text
+
+
+def test_in_calls_of_tools_in_other_processes() -> None:
+    """Broken promise: what such a tool passed on was recorded with them."""
+    registry = ToolRegistry(journal="memory")
+
+    @registry.tool("take", shared=True)
+    def take(card: Any) -> None:
+        """Take."""
+
+    registry.tool("pass_card", shared=True, engine="process")(process_tools.pass_card)
+    registry.agent("ann").call("pass_card")
+    text = read_events(registry)
+    assert "73x" not in text and not re.search(r"pin\W+97\b", text) and "4111" in text
+    registry.close()

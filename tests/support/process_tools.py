@@ -14,9 +14,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from praval_tools import ToolArgumentsError, ToolCall, ToolContext, ToolRegistry, ToolUsageError, current_agent
+from praval_tools import Secret, ToolArgumentsError, ToolCall, ToolContext, ToolRegistry, ToolUsageError, current_agent
 from praval_tools.errors import Problem
 from praval_tools.tools.frames import get_current_actor
 
@@ -312,3 +313,17 @@ def call_late(path: str) -> int:
         return int(current_agent().call("get_pid"))
     except Exception as error:
         raise ValueError("no call") from error
+
+
+@dataclass
+class Card:
+    """An object with short secrets."""
+
+    number: str
+    code: Annotated[str, Secret]
+    pin: Annotated[int, Secret]
+
+
+def pass_card() -> None:
+    """Pass an object on to another tool."""
+    current_agent().call("take", card=Card("4111", "73x", 97))

@@ -91,7 +91,8 @@ class CallForwarder:
             inject_trace_context(trace)
         marked_values = tuple(map(pack_value, progress.marked_values))
         known = None if progress.known_result is None else describe_result_without_value(progress.known_result)
-        message = MakeCall(number, call_number, call, progress.principal, known, trace, marked_values)
+        places = tuple((place, pack_value(secret)) for place, secret in progress.marked_places)
+        message = MakeCall(number, call_number, call, progress.principal, known, trace, marked_values, places)
         try:
             self._send(message)
             if progress.is_async:

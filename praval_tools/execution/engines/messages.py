@@ -197,7 +197,8 @@ class MakeCall(msgspec.Struct, frozen=True, tag="call"):
 
     With a *known_result*, why the call was refused there, it is not made, and only recorded.
     It does so in the span that *trace* says, as `inject_trace_context` writes it; empty: in that of its own call.
-    *marked_values*, as `pack_value` writes them, are what classes mark as secret in the objects that it passes.
+    *marked_values*, as `pack_value` writes them, are what classes mark as secret in the objects that it passes;
+    *marked_places* are the same in the arguments, each after its place.
     """
 
     number: int
@@ -207,6 +208,7 @@ class MakeCall(msgspec.Struct, frozen=True, tag="call"):
     known_result: DescribedResult | None = None
     trace: dict[str, str] = {}
     marked_values: tuple[object, ...] = ()
+    marked_places: tuple[tuple[tuple[str | int, ...], object], ...] = ()
 
 
 class CancelCall(msgspec.Struct, frozen=True, tag="cancel"):

@@ -14,7 +14,7 @@ from time import monotonic
 from msgspec.structs import replace
 
 from praval_tools.access.other_registry import is_default_store
-from praval_tools.execution.call_progress import remote_marked_values
+from praval_tools.execution.call_progress import remote_marked_places, remote_marked_values
 from praval_tools.execution.context import ensure_call
 from praval_tools.execution.deps import is_without_deps
 from praval_tools.execution.effects import RunTool
@@ -280,6 +280,7 @@ class _RemoteCall:
         runtime, principal = self._run.runtime, message.principal
         call = replace(message.call, arguments=unpack_value(message.call.arguments))
         remote_marked_values.set(tuple(map(unpack_value, message.marked_values)))
+        remote_marked_places.set(tuple((place, unpack_value(secret)) for place, secret in message.marked_places))
         if principal is not None and principal != self._run.principal:
             for name in principal.members:
                 check_agent_name(name)
