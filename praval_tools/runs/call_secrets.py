@@ -10,6 +10,7 @@ from praval_tools.errors import ToolArgumentsError
 from praval_tools.execution.call_progress import CallProgress
 from praval_tools.journal.redaction.redactor import RedactionPlan
 from praval_tools.journal.redaction.secret_search import SecretMarkers
+from praval_tools.journal.redaction.short_secrets import has_short_secrets
 from praval_tools.names import has_type
 from praval_tools.schema.spellings import list_possible_spellings
 from praval_tools.tools.argument_spellings import find_marked_places, read_argument_spellings, read_marked_arguments
@@ -43,7 +44,11 @@ def find_bound_secrets(
     received = list_received_values(bound)
     if secrets or plan.has_secret_parameters:
         secrets = plan.redact_arguments(read_argument_spellings(implementation, received), secrets)[1]
-    return plan.mark_secrets(read_marked_arguments(received), secrets)
+    if marked_values := read_marked_arguments(received):
+        secrets = plan.mark_secrets(marked_values, secrets)
+        if has_short_secrets(marked_values):
+            secrets = plan.mark_places(find_marked_places(received), secrets)
+    return secrets
 
 
 def list_received_values(bound: BoundArguments) -> dict[str, object]:

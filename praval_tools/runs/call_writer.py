@@ -16,6 +16,7 @@ from praval_tools.execution.failures import get_error_type_name, read_error_secr
 from praval_tools.execution.results import build_tool_error_result
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.redaction.redactor import RedactionPlan
+from praval_tools.journal.redaction.short_secrets import has_short_secrets
 from praval_tools.journal.replay_entry import FINAL_OUTCOMES
 from praval_tools.journal.storage.protocol import INTENT, Answer, Item, Record, Status
 from praval_tools.journal.stored_approvals import end_request, is_answer_used, use_answer
@@ -306,7 +307,7 @@ def write_run_value(
         return *_encode_run_value(run, result.result), result
     with activate_frame(make_frame(run.frame[SCOPE])):
         value, written, members = write_complete(result.result, partial(_encode_run_value, run), marked_values)
-        if marked_values:
+        if has_short_secrets(marked_values):
             written = plan.hide_result_places(written, find_written_secrets(value, written))
         return written, members, replace(result, result=value)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -222,3 +223,18 @@ def test_in_calls_of_tools_in_other_processes() -> None:
     text = read_events(registry)
     assert "73x" not in text and not re.search(r"pin\W+97\b", text) and "4111" in text
     registry.close()
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_in_defaults(asks: bool) -> None:
+    """Broken promise: an approver was asked about a default, which the journal then had with them."""
+    registry, default = ToolRegistry(journal="memory"), make_card(Card)
+
+    @registry.tool("take", shared=True, requires_approval=asks)
+    def take(number: int, card: Any = default) -> None:
+        """Take."""
+
+    with pytest.raises(ToolApprovalError) if asks else nullcontext():
+        registry.agent("ann").call("take", number=1)
+    text = read_events(registry)
+    assert "73x" not in text and not re.search(r"pin\W+97\b", text)

@@ -32,6 +32,11 @@ def collect_secret_texts(
     }
 
 
+def has_short_secrets(secrets: Iterable[PythonValue]) -> bool:
+    """Tell whether something in *secrets* is too short to be searched for."""
+    return any(not collect_secret_texts([scalar]) for secret in secrets for scalar in iter_secret_scalars(secret))
+
+
 def mark_short_secrets(
     places: Iterable[tuple[JsonPlace, PythonValue]], make_marker: Callable[[PythonValue], str]
 ) -> ShortSecrets:
@@ -39,7 +44,7 @@ def mark_short_secrets(
     return {
         place: (secret, make_marker(secret))
         for place, secret in places
-        if any(not collect_secret_texts([scalar]) for scalar in iter_secret_scalars(secret))
+        if has_short_secrets([secret])
     }
 
 
