@@ -83,6 +83,7 @@ class CallWriteState(msgspec.Struct):
         else:
             if (before := self.run.attempts.get(self.entry.call_id)) is not None:
                 before.give_up()
+                before.is_repeated = True
             self.attempt = Attempt(current_attempt.get())
         self.run.attempts[self.entry.call_id] = self.attempt
         return self.attempt

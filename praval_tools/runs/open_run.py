@@ -19,16 +19,18 @@ class Attempt:
     """
     One attempt of a call in a run.
 
-    `lacks_call` tells whether a call from inside of it came too late, and was refused for that.
+    `lacks_call` tells whether a call from inside of it came too late, and was refused for that; `is_repeated` whether
+    the call is made again, and so finds what this attempt did.
 
     Args:
         outer: The attempt from inside of which the call is made.
     """
 
-    __slots__ = ("_is_given_up", "_outers", "lacks_call")
+    __slots__ = ("_is_given_up", "_outers", "is_repeated", "lacks_call")
 
     def __init__(self, outer: Attempt | None) -> None:
-        self._outers, self._is_given_up, self.lacks_call = [outer], False, False
+        self._outers, self._is_given_up = [outer], False
+        self.lacks_call = self.is_repeated = False
 
     def make_next(self) -> Attempt:
         """Give it up, and return the next attempt of the same call, for which the same ones wait."""
@@ -80,7 +82,7 @@ class OpenRun:
         self.process, self.closed = get_process_name(), False
         self.outer_run = current_run.get()
         self._loops: dict[str, tuple[object, Attempt | None]] = {}  # by id: who has it, in which attempt of a call
-        self._ended_loops: set[str] = set()
+        self._ended_loops: dict[str, Attempt | None] = {}
         self.attempts: dict[str, Attempt] = {}  # the last one by the id of a call
         self._loops_lock = ForkSafeLock()
         self.event_count, self._has_warned = event_count, False
@@ -140,17 +142,20 @@ class OpenRun:
         with self._loops_lock:
             _, attempt = self._loops.get(loop_id, (None, None))
             is_free = loop_id not in self._loops or (attempt is not None and attempt.is_given_up)
-            if not is_free or loop_id in self._ended_loops:
+            ended = self._ended_loops.get(loop_id)
+            if not is_free or (loop_id in self._ended_loops and (ended is None or not ended.is_repeated)):
                 return False
+            self._ended_loops.pop(loop_id, None)
             self._loops[loop_id] = taker, current_attempt.get()
             return True
 
     def leave_loop(self, loop_id: str, taker: object, *, has_ended: bool) -> None:
         """Let a loop be taken again, unless it has ended, or somebody else than *taker* has it."""
         with self._loops_lock:
-            if self._loops.get(loop_id, (None, None))[0] is taker:
+            holder, attempt = self._loops.get(loop_id, (None, None))
+            if holder is taker:
                 if has_ended:
-                    self._ended_loops.add(loop_id)
+                    self._ended_loops[loop_id] = attempt
                 self._loops.pop(loop_id, None)
 
     def wait_for_writes(self) -> None:

@@ -229,9 +229,8 @@ class Recorder:
             write_state.give_up_attempt()
         if result is None or result.outcome is not Outcome.TOOL_ERROR or result.exception is None:
             return result
-        if not (self.runtime.access_store.closed or write_state.was_left):
-            return result
-        if not write_state.lacks_call and not is_of_ended_work(result.exception):
+        has_ended = self.runtime.access_store.closed or write_state.was_left
+        if not write_state.lacks_call and not (has_ended and is_of_ended_work(result.exception)):
             return result
         return replace(result, outcome=Outcome.IN_DOUBT, error_type=ToolInDoubtError.code)
 
