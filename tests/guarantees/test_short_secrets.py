@@ -194,8 +194,9 @@ def test_under_other_names() -> None:
     assert "73x" not in read_events(registry)
 
 
-def test_in_answers_of_the_operator() -> None:
-    """Broken promise: an edit that was given later was recorded with them."""
+@pytest.mark.parametrize("asked", [None, Card("4111", "7y3", 96)])
+def test_in_answers_of_the_operator(asked: object) -> None:
+    """Broken promise: an edit that was given later was recorded with them, above all where others were asked about."""
     registry = ToolRegistry(journal="memory")
 
     @registry.tool("take", shared=True, requires_approval=True)
@@ -203,11 +204,11 @@ def test_in_answers_of_the_operator() -> None:
         """Take."""
 
     with pytest.raises(ToolApprovalError):
-        registry.agent("ann").call("take", card=None)
+        registry.agent("ann").call("take", card=asked)
     (request,) = registry.approvals.pending()
     registry.approvals.answer(request.id, Allow(arguments={"card": make_card(Card)}))
     text = read_events(registry)
-    assert "73x" not in text and not re.search(r"pin\W+97\b", text) and "4111" in text
+    assert "73x" not in text and "7y3" not in text and not re.search(r"pin\W+97\b", text) and "4111" in text
 
 
 def test_in_calls_of_tools_in_other_processes() -> None:

@@ -87,7 +87,7 @@ def hide_quoted_places(
     quotings: Sequence[QuotingT], arguments: PythonValue, places: ShortSecrets
 ) -> tuple[QuotingT, ...]:
     """Return problems or repairs without the secrets that are hidden in places of the arguments, or inside of them."""
-    return tuple(_hide_quoted_place(quoting, [place for place, (part, _) in places.items()
+    return tuple(_hide_quoted_place(quoting, [place for (place, _), part in places.items()
                                               if has_at(arguments, place, part)]) for quoting in quotings)  # fmt: skip
 
 

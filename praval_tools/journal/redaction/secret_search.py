@@ -72,8 +72,8 @@ def _split_into_pieces(text: str) -> Iterator[str]:
         yield text[-_MAX_PIECE_LENGTH:]
 
 
-ShortSecrets: TypeAlias = Mapping[JsonPlace, tuple[PythonValue, str]]
-"""Secrets that are too short to be searched for: by its place, what is there and its marker."""
+ShortSecrets: TypeAlias = Mapping[tuple[JsonPlace, str], PythonValue]
+"""Secrets that are too short to be searched for, each by its place and its marker; others may come to a place later."""
 
 
 class SecretMarkers:
@@ -85,7 +85,7 @@ class SecretMarkers:
     Args:
         markers: The marker of each secret.
         whole_marker: Replaces any text as a whole, where there are too many secrets to search for them.
-        places: By its place in the arguments, what is there that is too short to be searched for, and its marker.
+        places: Those in the arguments that are too short to be searched for.
     """
 
     __slots__ = ("_form_index", "_markers", "_markers_by_fragment", "_whole_marker", "places")

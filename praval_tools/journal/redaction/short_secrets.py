@@ -40,9 +40,9 @@ def has_short_secrets(secrets: Iterable[PythonValue]) -> bool:
 def mark_short_secrets(
     places: Iterable[tuple[JsonPlace, PythonValue]], make_marker: Callable[[PythonValue], str]
 ) -> ShortSecrets:
-    """Return, by its place, each secret in JSON of which some is too short to be searched for, with its marker."""
+    """Return the secrets in JSON of which some is too short to be searched for."""
     return {
-        place: (secret, make_marker(secret))
+        (place, make_marker(secret)): secret
         for place, secret in places
         if has_short_secrets([secret])
     }
@@ -55,9 +55,9 @@ def find_open_places(clean: PythonValue, given: PythonValue, places: ShortSecret
     Args:
         clean: What *given* became without the secrets that can be found.
         given: Another value may be in a place by now, which is none.
-        places: By its place, what is secret there, and its marker.
+        places: These secrets.
     """
-    open_places = [(_find_open_place(clean, place), marker) for place, (part, marker) in places.items()
+    open_places = [(_find_open_place(clean, place), marker) for (place, marker), part in places.items()
                    if has_at(given, place, part)]  # fmt: skip
     return {place: marker for place, marker in open_places if place is not None}
 
