@@ -49,6 +49,7 @@ from praval_tools.journal.redaction.short_secrets import (
     MARKER_PATTERN,
     collect_secret_texts,
     find_open_places,
+    iter_scalars,
     mark_short_secrets,
 )
 from praval_tools.schema.json_values import to_canonical_json, to_compact_json
@@ -338,7 +339,7 @@ class RedactionPlan:
 
     def mark_places(self, places: Iterable[tuple[JsonPlace, PythonValue]], secrets: SecretMarkers) -> SecretMarkers:
         """Return *secrets* with those in places of the arguments, as far as they are too short to be searched for."""
-        short = mark_short_secrets(places, self._redactor.make_marker)
+        short = mark_short_secrets(iter_scalars(places), self._redactor.make_marker)
         return secrets | SecretMarkers(places=short) if short else secrets
 
     def hide_result_places(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Final
 
 from praval_tools.journal.redaction.nested_json import parse_json
@@ -40,12 +40,23 @@ def has_short_secrets(secrets: Iterable[PythonValue]) -> bool:
 def mark_short_secrets(
     places: Iterable[tuple[JsonPlace, PythonValue]], make_marker: Callable[[PythonValue], str]
 ) -> ShortSecrets:
-    """Return the secrets in JSON of which some is too short to be searched for."""
-    return {
-        (place, make_marker(secret)): secret
-        for place, secret in places
-        if has_short_secrets([secret])
-    }
+    """Return what is secret in places, and of which something is too short to be searched for."""
+    return {(place, make_marker(secret)): secret for place, secret in places if has_short_secrets([secret])}
+
+
+def iter_scalars(places: Iterable[tuple[JsonPlace, PythonValue]]) -> Iterator[tuple[JsonPlace, PythonValue]]:
+    """Yield the texts and numbers in what is secret in places: the names of fields around them stay readable."""
+    for place, secret in places:
+        yield from ((place + steps, scalar) for steps, scalar in _iter_scalars(secret))
+
+
+def _iter_scalars(json: PythonValue) -> Iterator[tuple[JsonPlace, PythonValue]]:
+    """Yield what is in JSON beside lists and objects, each with its place."""
+    if not isinstance(json, dict | list):
+        yield (), json
+        return
+    for step, part in json.items() if isinstance(json, dict) else enumerate(json):
+        yield from (((step, *steps), scalar) for steps, scalar in _iter_scalars(part))
 
 
 def find_open_places(clean: PythonValue, given: PythonValue, places: ShortSecrets) -> dict[JsonPlace, str]:
