@@ -213,9 +213,9 @@ def _run_on_background_loop(runtime: Runtime, run: RunTool) -> ToolResult | None
         with runtime.threads.release_thread():
             return runtime.background_loop.run(_run_async_tool(runtime, run), seconds)
     except DeadlineExpiredError:  # the loop is blocked by something else, and did not report it
-        return _build_timeout_result(run, seconds, still_runs=not run.keep_out())
+        return _build_timeout_result(run, seconds, still_runs=not run.prevent_entry())
     except BaseException:  # an interrupt of this thread
-        run.keep_out()
+        run.prevent_entry()
         raise
 
 

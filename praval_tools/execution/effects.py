@@ -60,8 +60,8 @@ class RunTool(msgspec.Struct, eq=False):
     marked_values: tuple[object, ...] = ()
     stays_json: bool = False
     is_reviewed: bool = False
-    entry: list[None] = msgspec.field(default_factory=lambda: [None])
-    """Holds one item until the function is entered, or kept from it: whoever takes that out decides which."""
+    permits: list[None] = msgspec.field(default_factory=lambda: [None])
+    """Holds one permit, which whoever enters the function takes, or whoever prevents that."""
 
     def __post_init__(self) -> None:
         if self.frame is not None:
@@ -109,14 +109,14 @@ class RunTool(msgspec.Struct, eq=False):
             StaleDecisionError: The call was given up before.
         """
         self.attempts += 1  # before, so that no interrupt can hide that it was entered
-        if not self.keep_out():
+        if not self.prevent_entry():
             self.attempts -= 1
             raise StaleDecisionError
 
-    def keep_out(self) -> bool:
+    def prevent_entry(self) -> bool:
         """Keep the function from being entered, in whatever thread; return False where it was entered before."""
         try:
-            self.entry.pop()
+            self.permits.pop()
         except IndexError:
             return False
         return True

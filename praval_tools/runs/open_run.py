@@ -54,11 +54,11 @@ class Attempt:
     @property
     def is_given_up(self) -> bool:
         """Whether it was given up, or everything around it."""
-        return self._is_given_up or self.is_left
+        return self._is_given_up or self.lacks_caller
 
     @property
-    def is_left(self) -> bool:
-        """Whether everything around it was given up."""
+    def lacks_caller(self) -> bool:
+        """Whether all from inside of which its call was made were given up."""
         return all(outer is not None and outer.is_given_up for outer in self._outers)
 
 
@@ -129,7 +129,7 @@ class OpenRun:
             note_late_call()
             self._raise_not_open()
         outer = current_attempt.get()
-        if attempt.is_left if attempt is not None else outer is not None and outer.is_given_up:
+        if attempt.lacks_caller if attempt is not None else outer is not None and outer.is_given_up:
             note_late_call()
             raise ToolUsageError(
                 "The call inside of which this one is made was given up: it ran out of time, was cancelled, or is "
@@ -138,7 +138,7 @@ class OpenRun:
             )
 
     def take_loop(self, loop_id: str, taker: object) -> bool:
-        """Take a loop, to go on with it; return False where it has ended, or goes on in other work."""
+        """Take a loop, to go on with it; False: it goes on in other work, or ended in a call that is not made again."""
         with self._loops_lock:
             _, attempt = self._loops.get(loop_id, (None, None))
             is_free = loop_id not in self._loops or (attempt is not None and attempt.is_given_up)

@@ -30,7 +30,7 @@ from praval_tools.tools.context_settings import use_setting
 from praval_tools.tools.tool import AnyTool
 
 Durability = Literal["full", "intent"]
-_STOPPED: Final = (Outcome.TIMEOUT, Outcome.CANCELLED, Outcome.IN_DOUBT)
+_STOPPED_OUTCOMES: Final = (Outcome.TIMEOUT, Outcome.CANCELLED, Outcome.IN_DOUBT)
 """After these, a call may be made again, while work of its tool still goes on."""
 
 
@@ -225,7 +225,7 @@ class Recorder:
             entered = run.attempts > 0 or run.job is not None
             yield from self._call_writer.write_interruption(write_state, run, error, entered=entered)
             raise
-        if result is not None and result.outcome in _STOPPED:
+        if result is not None and result.outcome in _STOPPED_OUTCOMES:
             write_state.give_up_attempt()
         if result is None or result.outcome is not Outcome.TOOL_ERROR or result.exception is None:
             return result

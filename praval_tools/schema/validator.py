@@ -141,7 +141,7 @@ class Validator:
 
     @first_use_property
     def _located_schema(self) -> JsonSchema:
-        """The schema with references to places of it that are not its definitions as those of another schema."""
+        """The schema, with references to other places than whole definitions leading into a copy of it."""
         located: JsonSchema = refer_to(self.schema, _ROOT_URI, also_definitions=False)
         return located
 

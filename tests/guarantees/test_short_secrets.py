@@ -13,16 +13,10 @@ from typing import Annotated, Any
 import attrs
 import process_tools
 import pytest
+from process_tools import Card
 from pydantic import BaseModel, Field
 
 from praval_tools import Allow, Outcome, Secret, ToolApprovalError, ToolArgumentsError, ToolCall, ToolRegistry
-
-
-@dataclass
-class Card:
-    number: str
-    code: Annotated[str, Secret]
-    pin: Annotated[int, Secret]
 
 
 @attrs.frozen

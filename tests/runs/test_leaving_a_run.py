@@ -22,6 +22,15 @@ from praval_tools.journal.storage.sql_store import SqlStore
 from praval_tools.registry.registry import get_runtime
 
 
+def begin_to_close(registry: ToolRegistry) -> threading.Thread:
+    """Close a registry in a thread; return once it takes no more calls."""
+    thread = threading.Thread(target=registry.close)
+    thread.start()
+    while not get_runtime(registry).access_store.closed:
+        threading.Event().wait(0.001)
+    return thread
+
+
 class BusyStore(FailingStore):
     """A store whose writer is kept busy until somebody waits for it."""
 
@@ -278,10 +287,7 @@ def test_a_tool_that_makes_calls_as_the_registry_closes(
     thread = threading.Thread(target=work)
     thread.start()
     assert inside.wait(20)
-    close = threading.Thread(target=first.close)
-    close.start()
-    while not get_runtime(first).access_store.closed:
-        threading.Event().wait(0.001)
+    close = begin_to_close(first)
     closed.set()
     thread.join()
     close.join()
@@ -354,10 +360,7 @@ def test_a_tool_in_another_process_that_makes_calls_too_late(tmp_path: Path, end
         while not path.exists():
             threading.Event().wait(0.001)
         if end == "the registry closes":
-            close = threading.Thread(target=registry.close)
-            close.start()
-            while not get_runtime(registry).access_store.closed:
-                threading.Event().wait(0.001)
+            close = begin_to_close(registry)
             path.unlink()
             thread.join()
             close.join()

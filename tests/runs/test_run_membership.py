@@ -23,6 +23,29 @@ from praval_tools import (
 from praval_tools.errors import RunBusyError
 
 
+class LateCall:
+    """A call that waits before it is made, the first time, and whose refusals are kept."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.begun, self.go_on, self.ended = threading.Event(), threading.Event(), threading.Event()
+        self.errors: list[str] = []
+        self._agent = rig.registry.agent("ann")
+
+    def call(self, number: int) -> int:
+        """Make the call."""
+        is_first = not self.begun.is_set()
+        self.begun.set()
+        try:
+            assert not is_first or self.go_on.wait(60)
+            return int(self._agent.call("add", number=number))
+        except ToolUsageError as error:
+            self.errors.append(error.code)
+            raise
+        finally:
+            if is_first:
+                self.ended.set()
+
+
 class TestBelonging:
     """Which calls belong to a run."""
 
@@ -150,23 +173,11 @@ class TestBelonging:
     def test_an_attempt_that_was_given_up_makes_no_more_calls(self, rig: Rig, kind: str, end: str) -> None:
         """Broken promise: what it left went on beside the next attempt, and both made the call inside of it."""
         rig = rig.reopen(retry_wait=0)
-        attempts, go_on, errors, ended = list[int](), threading.Event(), list[str](), threading.Event()
-
-        def pay(number: int) -> int:
-            is_first = len(attempts) == 1
-            try:
-                assert not is_first or go_on.wait(60)
-                return int(rig.registry.agent("ann").call("add", number=number))
-            except ToolUsageError as error:
-                errors.append(error.code)
-                raise
-            finally:
-                if is_first:
-                    ended.set()
+        attempts, late = list[int](), LateCall(rig)
 
         def pay_alone(number: int) -> None:
             with suppress(ToolUsageError):
-                pay(number)
+                late.call(number)
 
         def start_pay(number: int) -> int:
             """Pay."""
@@ -174,14 +185,14 @@ class TestBelonging:
             if len(attempts) == 1 and end == "error":
                 threading.Thread(target=copy_context().run, args=(pay_alone, number)).start()
                 raise ConnectionError
-            return pay(number)
+            return late.call(number)
 
         async def start_pay_async(number: int) -> int:
             """Pay."""
             if end == "error":
                 return start_pay(number)
             attempts.append(number)
-            return await asyncio.to_thread(pay, number)
+            return await asyncio.to_thread(late.call, number)
 
         rig.registry.tool(
             "pay_all", owned_by="ann", idempotent=True, timeout=0.3 if end == "time-out" else None, retries=1,
@@ -189,33 +200,22 @@ class TestBelonging:
         )(start_pay if kind == "sync" else start_pay_async)  # fmt: skip
         with rig.registry.run("r"):
             assert 2 == rig.call("a", 1, "pay_all").result
-            go_on.set()
-            assert ended.wait(60)
+            late.go_on.set()
+            assert late.ended.wait(60)
             assert 0 == rig.registry.drain(timeout=60)
-        assert ([1, 1], [1], ["call-given-up"]) == (attempts, rig.ran, errors)
+        assert ([1, 1], [1], ["call-given-up"]) == (attempts, rig.ran, late.errors)
         rig.registry.close()
 
     @pytest.mark.parametrize("end", ["time-out", "cancellation"])
     def test_a_call_inside_of_an_attempt_that_was_given_up_makes_no_more_calls(self, rig: Rig, end: str) -> None:
         """Broken promise: it had lost what it was made inside of, once another tool was called there first."""
         rig = rig.reopen(retry_wait=0)
-        begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
-        agent, errors = rig.registry.agent("ann"), list[str]()
+        agent, late = rig.registry.agent("ann"), LateCall(rig)
 
         @rig.registry.tool("settle", owned_by="ann")
         def settle(number: int) -> int:
             """Settle."""
-            is_first = not begun.is_set()
-            begun.set()
-            try:
-                assert not is_first or go_on.wait(60)
-                return int(agent.call("add", number=number))
-            except ToolUsageError as error:
-                errors.append(error.code)
-                raise
-            finally:
-                if is_first:
-                    ended.set()
+            return late.call(number)
 
         timeout = 0.3 if end == "time-out" else 60
 
@@ -229,20 +229,20 @@ class TestBelonging:
             async with rig.registry.run("r"):
                 if end == "cancellation":
                     task = asyncio.ensure_future(rig.registry.aexecute(call))
-                    assert await asyncio.to_thread(begun.wait, 60)
+                    assert await asyncio.to_thread(late.begun.wait, 60)
                     task.cancel()
                     await asyncio.wait([task])
                 again = asyncio.ensure_future(rig.registry.aexecute(call))
                 if end == "cancellation":  # the next one waits for it, and has it go on
                     await asyncio.wait([again], timeout=0.1)
-                    go_on.set()
+                    late.go_on.set()
                 result = (await again).result
-                go_on.set()
-                assert await asyncio.to_thread(ended.wait, 60)
+                late.go_on.set()
+                assert await asyncio.to_thread(late.ended.wait, 60)
             return int(result)
 
         assert 2 == asyncio.run(make_call())
-        assert ([1], [] if end == "cancellation" else ["call-given-up"]) == (rig.ran, errors)
+        assert ([1], [] if end == "cancellation" else ["call-given-up"]) == (rig.ran, late.errors)
         rig.registry.close()
 
     def test_a_call_that_others_wait_for_is_tried_again(self, rig: Rig) -> None:

@@ -106,7 +106,7 @@ def _find_text_problem(text: str, place: BoundedValue, label: str) -> str:
         written = place.write(text)
     except ValueError:
         problem = f"{label}: {shorten_repr(text)} is not a possible {format_hint(place.bare_hint)}"
-        return problem if place.takes_some_texts else ""
+        return problem if place.refuses_other_texts else ""
     if not isinstance(written, str):
         is_number = place.is_decimal_of_model and not isinstance(written, list | dict)
         return describe_decimal_texts(label, [shorten_repr(text)]) if is_number else ""

@@ -75,8 +75,8 @@ class BoundedValue:
         return not any(map(_is_anything, hints)) and (is_in_model or any(hint is not str for hint in hints))
 
     @property
-    def takes_some_texts(self) -> bool:
-        """Whether what cannot be read is surely never a value."""
+    def refuses_other_texts(self) -> bool:
+        """Whether a text that cannot be read is surely never a value."""
         return all(branch.bare_hint is not str for branch in self._text_branches)
 
     @property

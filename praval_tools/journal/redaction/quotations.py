@@ -12,6 +12,7 @@ import msgspec
 from praval_tools.journal.redaction.nested_json import parse_nested_json
 from praval_tools.journal.redaction.secret_search import ShortSecrets
 from praval_tools.names import shorten_repr
+from praval_tools.schema.coercion import LEFT_OUT
 from praval_tools.schema.json_pointer import split_json_path
 from praval_tools.schema.secret_names import NAMING_KEYS
 from praval_tools.schema.written_secrets import JsonPlace, has_at
@@ -23,7 +24,6 @@ HIDDEN_VALUE: Final = "a secret"
 """What stands for a hidden value, or for its key, in messages."""
 
 _QUOTING_FIELDS: Final = {"problems": ("path", "reason", "given"), "repairs": ("path", "given", "became")}
-_LEFT_OUT: Final = "left out"
 _Redact = Callable[[PythonValue], PythonValue]
 _Parts = Sequence[tuple[str, str | int]]
 
@@ -71,7 +71,7 @@ def _hide_quoted_value(
     texts: dict[str, str] = msgspec.structs.asdict(quoting)
     parts = split_json_path(texts["path"])
     *containers, whole = _follow(parts, arguments)
-    value = _read_value(texts["given"] if texts.get("became", _LEFT_OUT) == _LEFT_OUT else texts["became"], whole)
+    value = _read_value(texts["given"] if texts.get("became", LEFT_OUT) == LEFT_OUT else texts["became"], whole)
     place = _find_shown_place(parts, _build_arguments(parts, containers, value, named_items), redact, make_marker)
     if not place.is_hidden and not place.hidden_keys:
         return quoting

@@ -45,18 +45,13 @@ def mark_short_secrets(
 
 
 def iter_scalars(places: Iterable[tuple[JsonPlace, PythonValue]]) -> Iterator[tuple[JsonPlace, PythonValue]]:
-    """Yield the texts and numbers in what is secret in places: the names of fields around them stay readable."""
+    """Yield the scalars in what is secret in places: the names of fields around them stay readable."""
     for place, secret in places:
-        yield from ((place + steps, scalar) for steps, scalar in _iter_scalars(secret))
-
-
-def _iter_scalars(json: PythonValue) -> Iterator[tuple[JsonPlace, PythonValue]]:
-    """Yield what is in JSON beside lists and objects, each with its place."""
-    if not isinstance(json, dict | list):
-        yield (), json
-        return
-    for step, part in json.items() if isinstance(json, dict) else enumerate(json):
-        yield from (((step, *steps), scalar) for steps, scalar in _iter_scalars(part))
+        if isinstance(secret, dict | list):
+            parts = secret.items() if isinstance(secret, dict) else enumerate(secret)
+            yield from iter_scalars([((*place, step), part) for step, part in parts])
+        else:
+            yield place, secret
 
 
 def find_open_places(clean: PythonValue, given: PythonValue, places: ShortSecrets) -> dict[JsonPlace, str]:
