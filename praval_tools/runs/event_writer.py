@@ -95,7 +95,7 @@ class CallWriteState(msgspec.Struct):
 
     @property
     def lacks_call(self) -> bool:
-        """Whether a call from inside of its last attempt came too late: also in another process, as its tool."""
+        """Whether a call from inside of its last attempt came too late, also where its tool is in another process."""
         return self.attempt is not None and self.attempt.lacks_call
 
     def give_up_attempt(self) -> None:

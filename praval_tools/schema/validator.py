@@ -170,7 +170,7 @@ class Validator:
         """The whole schema, to which the references of parts lead, where its draft of JSON Schema has definitions."""
         dialect = {key: self.schema[key] for key in ("$schema",) if key in self.schema}
         keyword = "definitions" if "draft-0" in str(dialect.get("$schema")) else "$defs"
-        return {**dialect, keyword: {"root": {**self.schema, "$id": _ROOT_URI, "id": _ROOT_URI}}}
+        return {**dialect, keyword: {_ROOT_URI: {**self.schema, "$id": _ROOT_URI, "id": _ROOT_URI}}}
 
     def fill_defaults(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments with the declared defaults of what was left out."""

@@ -95,6 +95,19 @@ class TestReferencesToAnyPlace:
         assert {"a": "x", "b": {"size": 3}} == ask(tool, {"a": "x", "b": {"size": "3"}}).result
         assert "$.b.size: is not an integer" in str(ask(tool, {"a": "x", "b": {"size": "x"}}).error)
 
+    def test_beside_a_definition_that_is_called_root(self, draft: str | None) -> None:
+        """Broken promise: it was the whole schema, for which the name was used, where a mistake was looked for."""
+        schema = {
+            "type": "object", "$defs": {"root": {"type": "integer"}}, "definitions": {"root": {"type": "integer"}},
+            "properties": {"n": {"$ref": "#/definitions/root"}, "m": {"$ref": "#/$defs/root"},
+                           "again": {"$ref": "#/properties/n"}},
+        }  # fmt: skip
+        tool = given_tool(with_draft(schema, draft))
+
+        assert {"n": 1, "m": 2, "again": 3} == ask(tool, {"n": "1", "m": "2", "again": "3"}).result
+        error = str(ask(tool, {"n": 1, "m": 2, "again": "x"}).error)
+        assert "$.again: is not an integer" in error and "$.n" not in error and "$.m" not in error
+
     @pytest.mark.parametrize("reference", ["#/parts/row", "#row"])
     def test_from_any_keyword(self, reference: str, draft: str | None) -> None:
         """Broken promise: a place under a keyword of its own, or an anchor, had each mistake refuse the call."""
