@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from praval_tools.schema.json_pointer import resolve_pointer
-from praval_tools.schema.schema_tree import JsonSchema, map_subschemas
+from praval_tools.schema.schema_tree import JsonSchema, iter_schemas, map_subschemas
 
 _BRANCH_KEYWORDS: Final = ("anyOf", "oneOf", "allOf")
 _ROOT_DROPPED_KEYWORDS: Final = frozenset(
@@ -75,6 +75,25 @@ def _merge_properties(properties: JsonSchema, additional: JsonSchema) -> None:
             properties[name] = {"anyOf": [*known["anyOf"], schema]}
         else:
             properties[name] = {"anyOf": [known, schema]}
+
+
+def refer_to_defined_root(schema: JsonSchema) -> JsonSchema:
+    """Return *schema* with what refers to its root referring to a definition instead, so that the root may change."""
+    if all(part.get("$ref") != "#" for part in iter_schemas(schema)):
+        return schema
+    name = "root"
+    while name in schema.get("$defs", {}):
+        name += "_"
+
+    def refer(part: Any) -> Any:
+        if not isinstance(part, dict):
+            return part
+        changed = map_subschemas(part, refer)
+        return {**changed, "$ref": f"#/$defs/{name}"} if changed.get("$ref") == "#" else changed
+
+    changed = refer(schema)
+    root = {key: value for key, value in changed.items() if key not in ("$defs", "definitions", "$schema", "$id")}
+    return {**changed, "$defs": {**changed.get("$defs", {}), name: root}}
 
 
 def remove_boolean_properties(schema: JsonSchema) -> JsonSchema:

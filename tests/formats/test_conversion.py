@@ -7,13 +7,14 @@ import json
 from typing import Any
 
 import attrs
+import jsonschema_rs
 import pytest
 from format_rig import fits, sdk
 from hypothesis import given
 from hypothesis import strategies as st
 from provider_replies import BOTH, CHAT, GEMINI, MESSAGE, NAMES, REPLIES, RESPONSE, TIME, WEATHER, as_object, read_calls
 
-from praval_tools import Outcome, ToolCall, ToolRegistry, ToolUsageError
+from praval_tools import Outcome, Tool, ToolCall, ToolRegistry, ToolUsageError
 from praval_tools.formats import parse_tool_calls, result_message
 
 
@@ -333,3 +334,19 @@ class TestReason:
             (call,) = parse_tool_calls("anthropic", reply, tools=registry.toolset("ann"), think_augment=True)
 
         assert {"toolcall_reason": 3} == call.arguments
+
+    @pytest.mark.parametrize("strict", [False, True])
+    def test_what_refers_to_the_whole_schema_has_no_reason(self, strict: bool) -> None:
+        """An object inside of the arguments that looks as they do is given no reason of its own."""
+        properties = {"name": {"type": "string"}, "parts": {"type": "array", "items": {"$ref": "#"}}}
+        schema = {"type": "object", "properties": properties, "required": ["name"], "additionalProperties": False}
+        with ToolRegistry() as registry:
+            registry.register(Tool("build", "Build.", schema, lambda **given: given))
+            registry.grant("build", "ann")
+            (shown,) = registry.schemas("ann", think_augment=True, strict=strict)
+        parameters = shown["function"]["parameters"]
+        inner = {"name": "wheel", "parts": []} if strict else {"name": "wheel"}
+
+        assert jsonschema_rs.is_valid(parameters, {"toolcall_reason": "", "name": "car", "parts": [inner]})
+        wrong = {"toolcall_reason": "", **inner}
+        assert not jsonschema_rs.is_valid(parameters, {"toolcall_reason": "", "name": "car", "parts": [wrong]})
