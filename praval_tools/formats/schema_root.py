@@ -85,13 +85,11 @@ def refer_to_defined_root(schema: JsonSchema) -> JsonSchema:
     while name in schema.get("$defs", {}):
         name += "_"
 
-    def refer(part: Any) -> Any:
-        if not isinstance(part, dict):
-            return part
-        changed = map_subschemas(part, refer)
-        return {**changed, "$ref": f"#/$defs/{name}"} if changed.get("$ref") == "#" else changed
+    def refer(part: JsonSchema) -> None:
+        if part.get("$ref") == "#":
+            part["$ref"] = f"#/$defs/{name}"
 
-    changed = refer(schema)
+    changed = _copy_changed(schema, refer)
     root = {key: value for key, value in changed.items() if key not in ("$defs", "definitions", "$schema", "$id")}
     return {**changed, "$defs": {**changed.get("$defs", {}), name: root}}
 

@@ -23,6 +23,7 @@ from praval_tools.schema.schema_tree import (
     refer_to,
 )
 from praval_tools.schema.secret_marks import has_secret_schema, marks_secret
+from praval_tools.schema.time_formats import get_time_formats
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -41,12 +42,20 @@ def refuse_retrieval(uri: str) -> NoReturn:
     raise ValueError(f"the reference {shorten_repr(uri)} leads outside the schema and is not fetched")
 
 
-def compile_schema(schema: SchemaPart) -> jsonschema_rs.Validator:
-    """Return the validator of *schema*: formats are checked, nothing is fetched, patterns run in linear time."""
+def compile_schema(schema: SchemaPart, *, has_wide_times: bool = False) -> jsonschema_rs.Validator:
+    """
+    Return the validator of *schema*: formats are checked, nothing is fetched, patterns run in linear time.
+
+    Args:
+        schema: A JSON Schema.
+        has_wide_times: Take times without an offset, and all durations of ISO 8601, as pydantic does.
+    """
     import jsonschema_rs
 
     keywords = get_keywords(schema)
     options: dict[str, Any] = {"validate_formats": True, "retriever": refuse_retrieval, "keywords": keywords}
+    if has_wide_times:
+        options["formats"] = get_time_formats(schema)
     try:
         return jsonschema_rs.validator_for(schema, pattern_options=jsonschema_rs.RegexOptions(), **options)
     except (jsonschema_rs.ValidationError, ValueError):  # a pattern with look-around needs the other engine
@@ -113,7 +122,7 @@ class Validator:
 
     def _get_validator(self) -> jsonschema_rs.Validator:
         if self._compiled is None:
-            self._compiled = compile_schema(dict(self.schema))
+            self._compiled = compile_schema(dict(self.schema), has_wide_times=True)
         return self._compiled
 
     def _get_report_validator(self) -> jsonschema_rs.Validator:
@@ -123,7 +132,7 @@ class Validator:
             if self._located_schema != self.schema:
                 added = {key: value for key, value in self._root_definition.items() if key != "$schema"}
                 schema |= {key: {**schema.get(key, {}), **value} for key, value in added.items()}
-            self._report = schema, compile_schema(schema)
+            self._report = schema, compile_schema(schema, has_wide_times=True)
         return self._report[1]
 
     @first_use_property
@@ -162,7 +171,7 @@ class Validator:
             standalone = part
             if isinstance(part, Mapping):
                 standalone = {**refer_to(part, _ROOT_URI, also_definitions=True), **self._root_definition}
-            cached = self._part_validators[id(part)] = (part, compile_schema(standalone))
+            cached = self._part_validators[id(part)] = (part, compile_schema(standalone, has_wide_times=True))
         return cached[1]
 
     @property
