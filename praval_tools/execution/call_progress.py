@@ -165,6 +165,11 @@ def _call_after_jobs(jobs: Sequence[Job], callback: Callable[[], object]) -> Non
 class CallRecorder(Protocol):
     """Follows the calls of a registry: writes them into a journal, or counts them."""
 
+    @property
+    def has_open_runs(self) -> bool:
+        """Whether calls may find what was recorded of them, and end their turn in a batch then."""
+        ...
+
     def record_call(self, progress: CallProgress, steps: CallPipeline) -> CallPipeline:
         """Drive *steps*, the pipeline of one call, and record the outcome."""
         ...

@@ -148,6 +148,7 @@ class AgentToolCall(_CallEventBase):
             agent that acts for itself and for the operator; `none` for a call that names no agent.
         toolcall_reason: Why the model made the call, where it is required to say so.
         has_given_id: Whether the caller gave a call of a run its id; else the library made it.
+        position: The number of the call in its run, in the order in which calls are made; zero outside of runs.
     """
 
     type: ClassVar = EventType.AGENT_TOOL_CALL
@@ -164,6 +165,7 @@ class AgentToolCall(_CallEventBase):
     principal: str = ""
     toolcall_reason: str = ""
     has_given_id: bool = False
+    position: int = 0
 
 
 @frozen(kw_only=True)
@@ -244,6 +246,7 @@ class CallRefused(_CallEventBase):
             agent that acts for itself and for the operator; `none` for a call that names no agent.
         toolcall_reason: Why the model made the call, where it is required to say so.
         has_given_id: Whether the caller gave a call of a run its id; else the library made it.
+        position: The number of the call in its run, in the order in which calls are made; zero outside of runs.
     """
 
     type: ClassVar = EventType.CALL_REFUSED
@@ -261,6 +264,7 @@ class CallRefused(_CallEventBase):
     principal: str = ""
     toolcall_reason: str = ""
     has_given_id: bool = False
+    position: int = 0
 
 
 @frozen(kw_only=True)
@@ -277,6 +281,12 @@ class ApprovalAsked(_CallEventBase):
         chain: The agents on whose behalf it calls, the nearest first.
         digest: Under the journal's key, of all that the answer is bound to.
         secret_arguments: The names of the arguments that are, or hold, secrets; `*`: all that the tool does not name.
+        call_digest: The digest of an `AgentToolCall`, by which a replay finds the call; empty outside of runs.
+        given: As in an `AgentToolCall`.
+        principal: As in an `AgentToolCall`.
+        parent_id: The call inside which this one was made.
+        has_given_id: Whether the caller gave a call of a run its id; else the library made it.
+        position: The number of the call in its run, in the order in which calls are made; zero outside of runs.
     """
 
     type: ClassVar = EventType.APPROVAL_ASKED
@@ -289,6 +299,12 @@ class ApprovalAsked(_CallEventBase):
     chain: tuple[str, ...] = ()
     digest: str = ""
     secret_arguments: tuple[str, ...] = ()
+    call_digest: str = ""
+    given: str = ""
+    principal: str = ""
+    parent_id: str | None = None
+    has_given_id: bool = False
+    position: int = 0
 
 
 @frozen(kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
@@ -37,23 +36,27 @@ class Recording:
 
     def __init__(self, run_id: str, match: MatchMode, records: Iterable[Record]) -> None:
         self.run_id, self._match_mode = run_id, match
-        self._lock, self._has_waiting_calls = ForkSafeLock(), False
+        self._lock, self._has_waiting_calls, self._last_position = ForkSafeLock(), False, 0
         self.entries: dict[str, ReplayEntry] = {}
+        self._asked_entries: dict[str, ReplayEntry] = {}
+        """Calls about which a person was asked when their process ended: they are as if new, each in its place."""
         self.edited_calls: set[str] = set()
         """The ids of calls that an approver once had run with other arguments than those of their callers."""
         for record in records:
             self._apply_record(record)
-        self._recorded_entries = self._list_places()
+        self.entries = {entry.call_id: entry for entry in sorted(self.entries.values(), key=_get_first_position)}
+        places = self._list_places()
+        self._recorded_entries = [entry for entry in places if entry.call_id in self.entries]
         self._by_requested_id: dict[str, ReplayEntry] = {}
         self._by_position: dict[str | None, deque[ReplayEntry]] = {}
         self._by_content: dict[_ContentKey, deque[ReplayEntry]] = {}
-        for entry in self._recorded_entries:
+        for entry in places:
             if match == "position":
                 self._by_position.setdefault(self.find_outer_call(entry.parent_id), deque()).append(entry)
         if match == "position":  # by content only calls are found that were stopped while the run is open
             return
         # a call that was stopped, and ran in a later life, comes after the equal ones that ran before it
-        for entry in sorted(self._recorded_entries, key=lambda entry: entry.begin_seq):
+        for entry in sorted(places, key=_get_position):
             self._index_by_content(entry, first=False)
 
     def _apply_record(self, record: Record) -> None:
@@ -64,14 +67,18 @@ class Recording:
             self.edited_calls.add(call_id)
         entry = self.entries.get(call_id)
         if entry is None:
-            if record.type in _APPROVAL_TYPES:  # the process ended while a person was asked: the call is as if new
-                return
-            entry = self.entries[call_id] = ReplayEntry(call_id, record.agent, record.tool or "")
+            asked = self._asked_entries.pop(call_id, None)
+            entry = ReplayEntry(call_id, record.agent, record.tool or "") if asked is None else asked
+            (self._asked_entries if record.type in _APPROVAL_TYPES else self.entries)[call_id] = entry
         entry.apply_record(record)
+        if not entry.position:
+            entry.set_position(self._last_position + 1)  # older releases recorded none
+        self._last_position = max(self._last_position, entry.position)
 
     def _list_places(self) -> list[ReplayEntry]:
         """Return the recorded calls in order; one that was released leaves its place to the next equal call."""
-        entries = list(self.entries.values())
+        asked = [entry for entry in self._asked_entries.values() if entry.digest]  # older releases recorded none
+        entries = sorted([*self.entries.values(), *asked], key=_get_first_position)
         if not any(entry.is_released for entry in entries):
             return entries
         places, later_entries = dict[str, ReplayEntry](), dict[_ContentKey, ReplayEntry]()
@@ -84,7 +91,8 @@ class Recording:
             else:
                 place = entry
             places[place.call_id] = place
-            later_entries.update(dict.fromkeys(keys, place))
+            if entry.call_id in self.entries:
+                later_entries.update(dict.fromkeys(keys, place))
         return list(reversed(places.values()))
 
     def find_outer_call(self, parent_id: str | None) -> str | None:
@@ -126,9 +134,11 @@ class Recording:
         """
         with self._lock:
             entry = self._find_match(query, answered)
+            while entry is not None and entry.call_id in self._asked_entries:
+                entry = self._take_asked(entry) if entry.matches(query) else self._drop_asked(entry, query, answered)
             if entry is None:
                 name = query.call_id
-                if name is None or name in self.entries:  # the call of another position has it
+                if name is None or self._find_by_id(name):  # the call of another position has it
                     name = new_id()
                 entry = self.entries[name] = ReplayEntry(
                     name, query.agent, query.tool, query.chain, query.principal, query.parent_id, query.digest,
@@ -136,6 +146,9 @@ class Recording:
                 )  # fmt: skip
             elif not entry.matches(query):
                 raise ReplayMismatchError(self.run_id, entry.call_id, str(entry), str(query))
+            if not entry.position or (entry.is_released and not entry.is_claimed):
+                self._last_position += 1
+                entry.set_position(self._last_position)
             if not entry.is_claimed and entry.status != "done":  # before it leaves its places, for an interrupt there
                 self._claim(entry, held)
             entry.was_requested = entry.is_matched = True
@@ -147,6 +160,24 @@ class Recording:
             if (left := self._find_by_position(query)) and left[0] is entry:
                 left.popleft()
             return entry
+
+    def _take_asked(self, entry: ReplayEntry) -> ReplayEntry:
+        """Let *entry* be a call of the run, which is made again."""
+        self.entries[entry.call_id] = self._asked_entries.pop(entry.call_id)
+        return entry
+
+    def _drop_asked(self, entry: ReplayEntry, query: ReplayQuery, answered: Container[str]) -> ReplayEntry | None:
+        """Forget *entry*, whose id or place is that of another call now, and return what *query* finds instead."""
+        del self._asked_entries[entry.call_id]
+        self._remove_from_index(entry)
+        if left := self._find_by_position(query):
+            with suppress(ValueError):
+                left.remove(entry)
+        return self._find_match(query, answered)
+
+    def _find_by_id(self, call_id: str) -> ReplayEntry | None:
+        """Return the call that has this id; also one about which a person was only asked."""
+        return self.entries.get(call_id) or self._asked_entries.get(call_id)
 
     def needs_answered(self, query: ReplayQuery) -> bool:
         """Tell whether it depends on answers to approvals which recorded call *query* repeats."""
@@ -229,7 +260,7 @@ class Recording:
             if stopped is not None and not (stopped.is_resolved and is_next):
                 return stopped
             return left[0] if left else None  # of a mismatch, the position is that of the next call, too
-        known = None if query.call_id is None else self.entries.get(query.call_id)
+        known = None if query.call_id is None else self._find_by_id(query.call_id)
         if known is not None and not (known.matches(query) and self.is_taken(known)):
             return known
         if known is None and query.call_id is not None and self._match_mode == "id":
@@ -302,8 +333,9 @@ class Recording:
         entry.was_entered = False
         inner = [one for one in self.entries.values() if one.parent_id == entry.call_id and not one.is_replaced]
         if self._match_mode == "position":
-            self._by_position[entry.call_id] = deque(inner)
-        for one in sorted((one for one in inner if one.is_matched), key=lambda one: one.begin_seq or math.inf):
+            asked = [one for one in self._asked_entries.values() if one.parent_id == entry.call_id]
+            self._by_position[entry.call_id] = deque(sorted([*inner, *asked], key=_get_first_position))
+        for one in sorted((one for one in inner if one.is_matched), key=_get_position):
             one.is_matched = False
             if self._match_mode != "position":
                 self._remove_from_index(one)
@@ -333,3 +365,11 @@ class Recording:
                 used.add(entry.call_id)
             else:
                 yield entry
+
+
+def _get_first_position(entry: ReplayEntry) -> int:
+    return entry.first_position
+
+
+def _get_position(entry: ReplayEntry) -> int:
+    return entry.position

@@ -92,8 +92,15 @@ class _CallFields(msgspec.Struct, gc=False):
     parent_id: str | None = None
     fingerprint: str = ""
     has_given_id: bool = False
+    position: int = 0
     outcome: str = ""
     by: str = ""
+
+
+class _AskedFields(_CallFields, gc=False):
+    """The fields of a request for an approval that tell which call it is; its `digest` is that of the request."""
+
+    call_digest: str = ""
 
 
 class _ArgumentsField(msgspec.Struct):
@@ -102,6 +109,7 @@ class _ArgumentsField(msgspec.Struct):
 
 # built at import: msgspec may crash where several threads build a decoder of one type
 _decode_call_fields: Final = build_body_decoder(_CallFields)
+_decode_asked_fields: Final = build_body_decoder(_AskedFields)
 _decode_arguments: Final = build_body_decoder(_ArgumentsField)
 
 
@@ -127,8 +135,10 @@ class ReplayEntry(msgspec.Struct, eq=False):
     _status: CallStatus | None = "new"
     start: Record | None = None
     end: Record | None = None
-    begin_seq: int = 0
-    """The number in the run of its first record, or of the first one after it was stopped before it was entered."""
+    position: int = 0
+    """Its number in the run, in the order in which calls are made; a new one where it was stopped before its tool."""
+    first_position: int = 0
+    """The number that it had first."""
     has_given_id: bool = False
     """Whether its caller gave it its id; else the library made that."""
     attempts: int = -1
@@ -164,8 +174,6 @@ class ReplayEntry(msgspec.Struct, eq=False):
     def apply_record(self, record: Record) -> None:
         """Apply *record*, the next one of this call, which was read from the store."""
         kind = record.type
-        if self.is_released or not self.begin_seq:
-            self.begin_seq = record.run_seq or 0
         self._count_attempt(record)
         if kind == _RESULT:  # only final results have an attempt; the others are decoded when their status is needed
             self.end, self._status = record, None if record.attempt is None else "done"
@@ -178,6 +186,9 @@ class ReplayEntry(msgspec.Struct, eq=False):
             self.mark_ended(record, Outcome(fields.outcome))
         elif kind == EventType.CALL_RERUN:
             self._apply_rerun(record)
+        elif kind == EventType.APPROVAL_ASKED and self.status in ("new", "released"):
+            asked = decode_body(record, _decode_asked_fields)
+            self._set_fields(asked, asked.call_digest)
 
     def _apply_rerun(self, record: Record) -> None:
         """Apply *record*, by which the call may run again; that it may have been entered before stays known."""
@@ -186,11 +197,21 @@ class ReplayEntry(msgspec.Struct, eq=False):
 
     def _apply_fields(self, record: Record) -> _CallFields:
         fields = decode_body(record, _decode_call_fields)
-        self.digest, self.given_digest, self.parent_id = fields.digest, fields.given, fields.parent_id
-        self.chain, self.principal, self.has_given_id = fields.chain, fields.principal, fields.has_given_id
+        self._set_fields(fields, fields.digest)
         if record.type == _CALL:
             self.fingerprint = fields.fingerprint
         return fields
+
+    def _set_fields(self, fields: _CallFields, digest: str) -> None:
+        self.digest, self.given_digest, self.parent_id = digest, fields.given, fields.parent_id
+        self.chain, self.principal, self.has_given_id = fields.chain, fields.principal, fields.has_given_id
+        if fields.position:
+            self.set_position(fields.position)
+
+    def set_position(self, position: int) -> None:
+        """Set the number that it has in the run from now on."""
+        self.position = position
+        self.first_position = self.first_position or position
 
     def _count_attempt(self, record: Record) -> None:
         if record.attempt is not None and record.attempt > self.attempts:

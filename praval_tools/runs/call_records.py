@@ -138,6 +138,7 @@ class _CallEventBody(_EventBody, omit_defaults=True, kw_only=True, gc=False):
     given: str = ""
     principal: str = ""
     has_given_id: bool = False
+    position: int = 0
 
 
 class _ResultEventBody(_EventBody, omit_defaults=True, kw_only=True, gc=False):
@@ -174,6 +175,7 @@ class CallRecordBuilder(msgspec.Struct):
         clock: Gives time and ids of the events.
         query: The query that finds the call on replay; None outside runs.
         has_given_id: Whether the caller gave a call of a run its id.
+        position: The number of the call in its run.
         principal: What is recorded of its principal, beside agent and chain.
         secrets: The secrets that were in its records up to now.
         tool: The name of the tool, as it is written.
@@ -187,6 +189,7 @@ class CallRecordBuilder(msgspec.Struct):
     clock: Clock
     query: ReplayQuery | None = None
     has_given_id: bool = False
+    position: int = 0
     principal: str = ""
     secrets: SecretMarkers = NO_SECRETS
     tool: str = ""
@@ -290,6 +293,7 @@ def build_plain_start_record(builder: CallRecordBuilder, run: RunTool, attempt: 
     )  # fmt: skip
     if query is not None:
         body.digest, body.given, body.has_given_id = query.digest, query.given_digest, builder.has_given_id
+        body.position = builder.position
     if builder.principal or run.attempts:  # rare; as keywords they would cost every call time
         body.principal, body.attempt = builder.principal, run.attempts + 1
     return _encode_plain_record(body, attempt)
@@ -330,7 +334,7 @@ def build_start_record(builder: CallRecordBuilder, run: RunTool, attempt: int | 
         **builder.build_common_fields(), **builder.digest_fields, arguments=arguments, chain=call.on_behalf_of,
         principal=builder.principal, parent_id=call.parent_id, fingerprint=run.tool.fingerprint,
         attempt=run.attempts + 1, toolcall_reason=call.reason, decision=to_recorded_decision(run.path.decision),
-        has_given_id=builder.has_given_id,
+        has_given_id=builder.has_given_id, position=builder.position,
         repairs=builder.plan.redaction_plan.hide_quoted_values(repairs, arguments, builder.secrets),
     )  # fmt: skip
     return builder.build_record(event, attempt)
@@ -401,7 +405,7 @@ def build_refusal_record(builder: CallRecordBuilder, result: ToolResult, attempt
         error=result.error if error is None else str(error), error_type=result.error_type,
         problems=() if error is None else error.problems, chain=builder.call.on_behalf_of,
         principal=builder.principal, parent_id=builder.call.parent_id, toolcall_reason=builder.call.reason,
-        has_given_id=builder.has_given_id,
+        has_given_id=builder.has_given_id, position=builder.position,
     ), attempt)  # fmt: skip
 
 

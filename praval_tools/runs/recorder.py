@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from praval_tools.access.events import GrantsCounted
 from praval_tools.access.state import AccessState, get_declarer
 from praval_tools.errors import JournalError, RegistryClosedError, ToolInDoubtError
+from praval_tools.execution.batch_turns import end_turn, wait_for_turn
 from praval_tools.execution.call_progress import CallPipeline, CallProgress
 from praval_tools.execution.effects import RequestApproval, RunTool
 from praval_tools.execution.failures import is_of_ended_work
@@ -61,6 +62,11 @@ class Recorder:
         )
         self.open_runs = self._matcher.open_runs
 
+    @property
+    def has_open_runs(self) -> bool:
+        """Whether calls may find what was recorded of them."""
+        return bool(self.open_runs)
+
     def record_call(self, progress: CallProgress, steps: CallPipeline) -> CallPipeline:
         """Return the recorded result of a call, or run it and record what happens."""
         try:
@@ -73,6 +79,7 @@ class Recorder:
         plan = self.plans.find_plan(call, progress.principal)
         run = self._matcher.find_run(self, call)
         if run is None:
+            end_turn()
             progress.call = with_parent_id(call.with_id())
             principal = get_principal_text(progress)
             builder = CallRecordBuilder(progress.call, plan, self.runtime.clock, principal=principal)
@@ -102,8 +109,10 @@ class Recorder:
         entry: ReplayEntry | None = None
         held: list[ReplayEntry] = []
         try:
+            wait_for_turn()
             answered = self.approvals.list_answered(run.run_id) if run.recording.needs_answered(query) else ()
             entry = run.recording.find_or_create_entry(query, self.runtime.clock.new_id, held=held, answered=answered)
+            end_turn()
             if not held and entry.status != "done":
                 yield from self._matcher.claim_entry(run, entry, held=held)
             if run.strict_fingerprint:
@@ -134,7 +143,9 @@ class Recorder:
             entry.call_id, call.name, call.arguments, call.agent, run.run_id, call.on_behalf_of, query.parent_id,
             call.reason, call.engine,
         )  # fmt: skip
-        builder = CallRecordBuilder(call, plan, self.runtime.clock, query, entry.has_given_id, query.principal)
+        builder = CallRecordBuilder(
+            call, plan, self.runtime.clock, query, entry.has_given_id, entry.position, query.principal
+        )
         builder.add_marked_secrets(progress)
         write_state = CallWriteState(builder, run, entry, initial_status=status_before)
         write_state.begin_attempt()  # others may wait for it from now on

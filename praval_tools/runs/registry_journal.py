@@ -120,6 +120,7 @@ class CallCounter:
 
     def __init__(self, runtime: Runtime, stats: UsageStats) -> None:
         self._clock, self._stats = runtime.clock, stats
+        self.has_open_runs = False
 
     def record_call(self, progress: CallProgress, steps: CallPipeline) -> CallPipeline:
         """Drive *steps*, the pipeline of one call, and count the call."""

@@ -37,7 +37,7 @@ class CallForwarder:
     """
 
     def __init__(self, send: Callable[[FromWorker], None]) -> None:
-        self._send = send
+        self._send, self.has_open_runs = send, False
         self._counter = count(1)
         self._lock = threading.Lock()
         self._waiting: dict[int, Future[CallAnswer]] = {}

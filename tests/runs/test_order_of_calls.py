@@ -1,0 +1,246 @@
+# Tests of: runs/recorder, journal/replay, execution/batch_turns
+"""Equal calls that are made at once: each finds its own record again, in whatever order they were answered."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from praval_tools import Allow, ApprovalRequest, Deny, ToolCall, ToolRegistry
+from praval_tools.journal import RecordedCall
+
+Match = Literal["content", "id", "position"]
+MATCHES: list[Match] = ["content", "id", "position"]
+
+SHOP = '''
+import asyncio, os, sys
+from praval_tools import Allow, ApprovalRequest, Deny, ToolCall, ToolRegistry
+
+path, match, life, ids = sys.argv[1:]
+with ToolRegistry(journal=path) as registry:
+    @registry.tool("pay", owned_by="ann", requires_approval=True)
+    async def pay(amount: int) -> str:
+        """Pay."""
+        print("paid", flush=True)
+        return "receipt"
+
+    @registry.tool("ship", owned_by="ann")
+    async def ship(order: str) -> str:
+        """Ship."""
+        print(f"shipped {order}", flush=True)
+        return order
+
+    asked = []
+
+    async def answer(request: ApprovalRequest):
+        asked.append(request)
+        if len(asked) > 1 or life == "last":
+            return Deny("once is enough") if life == "last" else Allow()
+        await asyncio.Event().wait()
+
+    registry.set_approval_handler(answer)
+
+    async def order(name):
+        ann = registry.agent("ann")
+        call = {"tool_call_id": f"call-{name}"} if ids == "ids" else {}
+        paid = await ann.aexecute(ToolCall(**call, name="pay", arguments={"amount": 1}))
+        if paid.result is None:
+            print(f"{name}: {paid.outcome.value}", flush=True)
+            return
+        await ann.acall("ship", order=name)
+        if life != "last":
+            os._exit(9)
+
+    async def main():
+        async with registry.run("orders", match=match):
+            await asyncio.gather(order("first"), order("second"))
+
+    asyncio.run(main())
+'''
+
+
+def run_shop(journal: Path, match: Match, life: str, ids: str = "") -> tuple[list[str], int]:
+    """Run one life of the shop; return what it did, and its exit code."""
+    command = [sys.executable, "-c", SHOP, str(journal), match, life, ids]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode in (0, 9), done.stderr
+    return done.stdout.splitlines(), done.returncode
+
+
+def read_calls(registry: ToolRegistry) -> list[RecordedCall]:
+    """Return the calls of the run, as the journal has them."""
+    assert registry.journal is not None
+    return registry.journal.calls("r")
+
+
+def open_registry(journal: Path, answers: list[Allow | Deny]) -> ToolRegistry:
+    """Return a registry whose handler answers the first request last."""
+    registry, received = ToolRegistry(journal=journal), list[str]()
+    first_may_go_on = asyncio.Event()
+
+    @registry.tool("pay", owned_by="ann", requires_approval=True)
+    async def pay(amount: int) -> int:
+        """Pay."""
+        return len(received)
+
+    @registry.tool("look", owned_by="ann")
+    async def look() -> str:
+        """Look."""
+        return "seen"
+
+    async def answer(request: ApprovalRequest) -> Allow | Deny:
+        received.append(request.id)
+        number = len(received)
+        if number == 1:
+            await first_may_go_on.wait()
+        else:
+            first_may_go_on.set()
+        return answers[number - 1]
+
+    registry.set_approval_handler(answer)
+    return registry
+
+
+class TestApprovals:
+    """Approval handlers answer in another order than they are asked."""
+
+    @pytest.mark.parametrize("match", MATCHES)
+    @pytest.mark.parametrize("answers", [[Deny("no"), Allow()], [Allow(), Allow()], [Allow(), Deny("no")]])
+    def test_each_call_has_its_own_result_again(
+        self, match: Match, answers: list[Allow | Deny], tmp_path: Path
+    ) -> None:
+        """A replay exchanges nothing between equal calls, and asks nobody again."""
+
+        async def pay_twice(registry: ToolRegistry) -> list[Any]:
+            ann = registry.agent("ann")
+            async with registry.run("r", match=match):
+                calls = [ann.aexecute(ToolCall(name="pay", arguments={"amount": 1})) for _ in range(2)]
+                return [(one.outcome, one.result) for one in await asyncio.gather(*calls)]
+
+        with open_registry(tmp_path / "j.db", answers) as registry:
+            before = asyncio.run(pay_twice(registry))
+        with open_registry(tmp_path / "j.db", []) as registry:
+            assert before == asyncio.run(pay_twice(registry))
+
+    def test_calls_keep_their_positions(self, tmp_path: Path) -> None:
+        """By position, a call that was approved late is still the one that was made first."""
+
+        async def pay_and_look(registry: ToolRegistry) -> list[str]:
+            async with registry.run("r", match="position") as run:
+                ann = registry.agent("ann")
+                await asyncio.gather(ann.acall("pay", amount=1), ann.acall("pay", amount=2), ann.acall("look"))
+                return [call.tool_name for call in run.calls]
+
+        with open_registry(tmp_path / "j.db", [Allow(), Allow()]) as registry:
+            names = [asyncio.run(pay_and_look(registry))]
+        with open_registry(tmp_path / "j.db", []) as registry:
+            names += [asyncio.run(pay_and_look(registry)), [one.tool_name for one in read_calls(registry)]]
+
+        assert [["pay", "pay", "look"]] * 3 == names
+
+    @pytest.mark.parametrize(("match", "ids"), [("content", ""), ("content", "ids"), ("position", "")])
+    def test_a_call_that_was_asked_about_keeps_its_place(self, match: Match, ids: str, tmp_path: Path) -> None:
+        """The process ends while a person looks at the first of two equal calls, and the second has run."""
+        journal = tmp_path / "j.db"
+
+        assert (["paid", "shipped second"], 9) == run_shop(journal, match, "first", ids)
+        assert (["first: approval_denied"], 0) == run_shop(journal, match, "last", ids)
+        assert (["first: approval_denied"], 0) == run_shop(journal, match, "last", ids)
+
+
+ASK = '''
+import os, sys
+from praval_tools import ToolCall, ToolRegistry
+
+path, match, amount = sys.argv[1:]
+with ToolRegistry(journal=path) as registry:
+    @registry.tool("pay", owned_by="ann", requires_approval=True)
+    def pay(amount: int) -> int:
+        """Pay."""
+        return amount
+
+    registry.set_approval_handler(lambda request: os._exit(9))
+    with registry.run("r", match=match):
+        registry.execute(ToolCall("call-1", "pay", {"amount": int(amount)}, "ann"))
+'''
+
+
+@pytest.mark.parametrize("match", MATCHES)
+def test_a_call_that_was_only_asked_about_binds_nothing(match: Match, tmp_path: Path) -> None:
+    """Its id and its place are free for another call, and it is no call of the run."""
+    command = [sys.executable, "-c", ASK, str(tmp_path / "j.db"), match, "1"]
+    assert 9 == subprocess.run(command, capture_output=True, timeout=60, check=False).returncode
+
+    with ToolRegistry(journal=tmp_path / "j.db") as registry:
+
+        @registry.tool("pay", owned_by="ann", requires_approval=True)
+        def pay(amount: int) -> int:
+            """Pay."""
+            return amount
+
+        registry.set_approval_handler(lambda request: Allow())
+        assert [] == read_calls(registry)
+        with registry.run("r", match=match) as run:
+            assert [] == run.calls == run.unused
+            results = [
+                registry.execute(ToolCall("call-1", "pay", {"amount": amount}, "ann")).result for amount in (2, 2)
+            ]
+            assert ["call-1"] == [call.tool_call_id for call in run.calls]
+
+    assert [2, 2] == results
+
+
+class TestBatches:
+    """Batches in threads."""
+
+    @pytest.mark.parametrize("match", MATCHES)
+    @pytest.mark.parametrize("is_approved", [False, True])
+    def test_equal_calls_have_their_own_results_again(self, match: Match, is_approved: bool, tmp_path: Path) -> None:
+        """In whatever order the threads run them."""
+        results = list[list[object]]()
+        for _ in range(3):
+            with ToolRegistry(journal=tmp_path / "j.db") as registry:
+                numbers = iter(range(100))
+
+                @registry.tool("draw", owned_by="ann", requires_approval=is_approved)
+                def draw() -> int:
+                    """Draw a number."""
+                    return next(numbers)  # called while the registry is open
+
+                registry.set_approval_handler(lambda request: Allow())
+                with registry.run("r", match=match):
+                    calls = [ToolCall(name="draw") for _ in range(12)]
+                    results.append([one.result for one in registry.agent("ann").execute_batch(calls)])
+
+        assert sorted(results[0], key=str) == sorted(range(12), key=str)
+        assert results[0] == results[1] == results[2]
+
+    def test_calls_of_no_run_do_not_wait_for_each_other(self, tmp_path: Path) -> None:
+        """While another run is open, calls outside of it that need each other go on."""
+        barrier = threading.Barrier(3)
+        with ToolRegistry(journal=tmp_path / "j.db") as registry:
+
+            @registry.tool("meet", owned_by="ann")
+            def meet() -> int:
+                """Wait for the others."""
+                return barrier.wait(30)
+
+            with registry.run("r"):
+                inside = registry.agent("ann").execute_batch([ToolCall(name="meet") for _ in range(3)])
+                outside = list[object]()
+
+                def run_batch() -> None:
+                    calls = [ToolCall(name="meet") for _ in range(3)]
+                    outside.extend(one.result for one in registry.agent("ann").execute_batch(calls))
+
+                thread = threading.Thread(target=run_batch)
+                thread.start()
+                thread.join()
+
+        assert [0, 1, 2] == sorted(one.result for one in inside) == sorted(outside, key=str)
