@@ -7,14 +7,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from praval_tools.errors import JournalError, RegistryClosedError, ReplayMismatchError, ToolError, ToolUsageError
-from praval_tools.execution.batch_turns import Turn, current_turn
+from praval_tools.execution.batch_turns import give_turns
 from praval_tools.execution.engines.threads import NoFreeThreadError
 from praval_tools.execution.failures import StaleDecisionError
 from praval_tools.execution.plain_calls import to_plain_call
 from praval_tools.names import get_plain_type, has_type, shorten_repr
 from praval_tools.schema.json_values import shorten_value
 from praval_tools.tools.call import Outcome, ToolCall, ToolResult
-from praval_tools.tools.context_settings import use_setting
 
 if TYPE_CHECKING:
     from praval_tools.execution.runtime import Runtime
@@ -84,29 +83,12 @@ def run_batch(
     together, alone = _split_by_concurrency(runtime, [call for call, _ in calls], max_parallel)
     if len(together) > 1:
         has_runs = runtime.recorder is not None and runtime.recorder.has_open_runs
-        run_in_turn = _give_turns(together, run_call) if has_runs else run_call
+        run_in_turn = give_turns(together, run_call) if has_runs else run_call
         _run_in_threads(runtime, together, run_in_turn, max_parallel or _DEFAULT_PARALLELISM)
     for index in range(len(calls)):  # the rest: a single call, those that run alone, those for which no thread was free
         if results[index] is None:
             run_call(index)
     return _raise_first_error(results)
-
-
-def _give_turns(indexes: Sequence[int], run_call: Callable[[int], None]) -> Callable[[int], None]:
-    """Return *run_call* so that calls find their records in the order of *indexes*, and equal ones each its own."""
-    turns: dict[int, Turn] = {}
-    previous: Turn | None = None
-    for index in indexes:
-        previous = turns[index] = Turn(previous)
-
-    def run_in_turn(index: int) -> None:
-        try:
-            with use_setting(current_turn, turns[index]):
-                run_call(index)
-        finally:
-            turns[index].end()
-
-    return run_in_turn
 
 
 def _raise_first_error(results: list[Any]) -> list[ToolResult]:

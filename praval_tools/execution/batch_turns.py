@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from threading import Event
 from typing import Final
 
-from praval_tools.tools.context_settings import ContextSetting
+from praval_tools.tools.context_settings import ContextSetting, use_setting
 
 
-class Turn:
+class _Turn:
     """
     The turn of one call of a batch.
 
@@ -16,34 +17,51 @@ class Turn:
         previous: That of the call before it.
     """
 
-    __slots__ = ("_is_over", "_previous")
+    __slots__ = ("_previous", "is_over")
 
-    def __init__(self, previous: Turn | None) -> None:
-        self._previous, self._is_over = previous, Event()
+    def __init__(self, previous: _Turn | None) -> None:
+        self._previous, self.is_over = previous, Event()
 
     def wait(self) -> None:
         """Wait until it is the turn of this call."""
         if (previous := self._previous) is not None:
-            previous._is_over.wait()
+            previous.is_over.wait()
             self._previous = None
 
     def end(self) -> None:
         """Let the next call have its turn, once all before this one had theirs."""
         self.wait()
-        self._is_over.set()
+        self.is_over.set()
 
 
-current_turn: Final = ContextSetting[Turn]()
-"""The turn of the call that this context makes; over by the time that its tool is entered."""
+_current_turn: Final = ContextSetting[_Turn]()
+
+
+def give_turns(indexes: Sequence[int], run_call: Callable[[int], None]) -> Callable[[int], None]:
+    """Return *run_call* so that calls find their records in the order of *indexes*, and equal ones each its own."""
+    turns: dict[int, _Turn] = {}
+    previous: _Turn | None = None
+    for index in indexes:
+        previous = turns[index] = _Turn(previous)
+
+    def run_in_turn(index: int) -> None:
+        turn = turns[index]
+        try:
+            with use_setting(_current_turn, turn):
+                run_call(index)
+        finally:
+            turn.end()
+
+    return run_in_turn
 
 
 def wait_for_turn() -> None:
     """Wait until the calls of its batch that come before the one of this context have found their records."""
-    if (turn := current_turn.get()) is not None:
+    if (turn := _current_turn.get()) is not None:
         turn.wait()
 
 
 def end_turn() -> None:
     """Let the next call of the batch find its record: that of this context has found its own, or has none."""
-    if (turn := current_turn.get()) is not None:
+    if (turn := _current_turn.get()) is not None:
         turn.end()

@@ -237,16 +237,8 @@ class CallRefused(_CallEventBase):
         error: The message that the caller got.
         error_type: The error's stable code.
         problems: What is wrong with the arguments.
-        chain: The agents on whose behalf it called, the nearest first.
-        parent_id: The call inside which this one was made.
-        digest: The digest of the arguments, by which a replay finds the call. It is made with the journal's key if
-            they hold secrets.
-        given: The digest of the arguments as the caller passed them, where these differ.
-        principal: What tells the caller from others of its agent and chain: the digest of its delegation; empty for an
-            agent that acts for itself and for the operator; `none` for a call that names no agent.
         toolcall_reason: Why the model made the call, where it is required to say so.
-        has_given_id: Whether the caller gave a call of a run its id; else the library made it.
-        position: The number of the call in its run, in the order in which calls are made; zero outside of runs.
+        chain, parent_id, digest, given, principal, has_given_id, position: As in an `AgentToolCall`.
     """
 
     type: ClassVar = EventType.CALL_REFUSED
@@ -278,15 +270,10 @@ class ApprovalAsked(_CallEventBase):
         risk_level: The tool's.
         reason: Why an approval is needed.
         expires: From when an answer no longer counts.
-        chain: The agents on whose behalf it calls, the nearest first.
         digest: Under the journal's key, of all that the answer is bound to.
         secret_arguments: The names of the arguments that are, or hold, secrets; `*`: all that the tool does not name.
         call_digest: The digest of an `AgentToolCall`, by which a replay finds the call; empty outside of runs.
-        given: As in an `AgentToolCall`.
-        principal: As in an `AgentToolCall`.
-        parent_id: The call inside which this one was made.
-        has_given_id: Whether the caller gave a call of a run its id; else the library made it.
-        position: The number of the call in its run, in the order in which calls are made; zero outside of runs.
+        chain, parent_id, given, principal, has_given_id, position: As in an `AgentToolCall`.
     """
 
     type: ClassVar = EventType.APPROVAL_ASKED

@@ -173,7 +173,7 @@ with ToolRegistry(journal=path) as registry:
 
 @pytest.mark.parametrize("match", MATCHES)
 def test_a_call_that_was_only_asked_about_binds_nothing(match: Match, tmp_path: Path) -> None:
-    """Its id and its place are free for another call, and it is no call of the run."""
+    """Its id and its place are free for another call, and the run has no call of it."""
     command = [sys.executable, "-c", ASK, str(tmp_path / "j.db"), match, "1"]
     assert 9 == subprocess.run(command, capture_output=True, timeout=60, check=False).returncode
 
