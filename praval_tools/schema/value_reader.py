@@ -157,7 +157,8 @@ class ValueReader:
         if kind is re.Pattern:
             return _read_pattern
         if kind is datetime or kind is time:
-            return partial(_read_zoned, get_type_handler(kind).make_encode_hook(kind, Encoder()))
+            write = get_type_handler(kind).make_encode_hook(kind, Encoder())
+            return partial(_read_time, write, may_lack_offset=self._is_inside_model)
         if has_only_builtin_types(kind) or issubclass(kind, Enum):
             return get_type_handler(kind).make_encode_hook(kind, Encoder())
         if problem := _find_class_problem(kind):
@@ -282,11 +283,13 @@ def _is_of_module(kind: type, modules: Container[str]) -> bool:
     return kind.__module__ in modules and getattr(sys.modules[kind.__module__], get_class_name(kind), None) is kind
 
 
-def _read_zoned(write: EncodeHook, value: datetime | time) -> object:
+def _read_time(write: EncodeHook, value: datetime | time, *, may_lack_offset: bool) -> object:
     """Return a time as JSON; one of a time zone that only its own code can read is refused."""
     if value.tzinfo is not None and not _is_of_module(type(value.tzinfo), _ZONE_MODULES):
         zone = get_qualified_name(type(value.tzinfo))
         raise Unencodable(f"has a time zone of the class {zone}, which is read by its code")
+    if value.tzinfo is None and may_lack_offset:  # as pydantic takes and writes it
+        return value.isoformat()
     return write(value)
 
 

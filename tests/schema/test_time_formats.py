@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from praval_tools import Outcome, Tool, ToolCall, ToolRegistry, ToolResult
+from praval_tools import Allow, ApprovalRequest, Outcome, Tool, ToolCall, ToolRegistry, ToolResult
 
 
 class Event(pydantic.BaseModel):
@@ -31,7 +31,7 @@ EVENTS = st.builds(
     begin=st.datetimes(timezones=OFFSETS),
     day=st.dates(),
     clock=st.builds(lambda value, zone: value.replace(tzinfo=zone), st.times(), OFFSETS),
-    length=st.timedeltas(),
+    length=st.timedeltas(timedelta(days=-10_000_000), timedelta(days=10_000_000)),
 )
 
 
@@ -59,6 +59,29 @@ class TestModels:
             return given
 
         assert event == send(plan, event.model_dump(mode="json")).result
+
+    @given(event=EVENTS)
+    def test_who_judges_sees_each_time_as_it_is_written(self, event: Event) -> None:
+        """A bound on another field, a policy and an approver get it, and the tool gets what they saw."""
+        shown = list[Any]()
+        given = event.model_dump(mode="json")
+
+        def allow(request: ApprovalRequest) -> Allow:
+            shown.append(request.arguments["given"])
+            return Allow()
+
+        with ToolRegistry() as registry:
+
+            @registry.tool("plan", owned_by="ann", requires_approval=True)
+            def plan(given: Event) -> Event:
+                """Plan it."""
+                return given
+
+            registry.grant("plan", "bob", where={"given": {"properties": {"day": {"const": given["day"]}}}})
+            registry.set_approval_handler(allow)
+            result = registry.agent("bob").execute(ToolCall(name="plan", arguments={"given": given}))
+
+        assert event == result.result == Event.model_validate(shown[0])
 
     def test_a_field_may_want_a_time_without_an_offset(self) -> None:
         """One with an offset is refused by pydantic then."""
