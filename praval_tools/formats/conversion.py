@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 from attrs import evolve
@@ -38,6 +38,8 @@ FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
 
 REASON: Final = "toolcall_reason"
 """The parameter in which a model says why it makes a call; the tool never sees it."""
+
+_ArgumentsParser: TypeAlias = Callable[[object], dict[str, object]]
 
 _REASON_DESCRIPTION: Final = (
     "Why you call this tool now, in one sentence. It is kept in the records and not given to the tool."
@@ -194,8 +196,13 @@ def parse_tool_calls(
 def read_tool_calls(
     form: Format, response: object, *, tools: Iterable[ExportedTool] | Mapping[str, ExportedTool] | None = None,
     strict: bool = False, think_augment: bool = False,
+    parse: _ArgumentsParser = parse_arguments,
 ) -> list[ToolCall]:  # fmt: skip
-    """Do what `parse_tool_calls` does, and leave arguments that are text to the registry, whose limits hold for it."""
+    """
+    Do what `parse_tool_calls` does, and leave arguments that are text to the registry, whose limits hold for it.
+
+    Where something in them has to be changed first, *parse* reads them, by the same limits.
+    """
     offered_tools = list(tools.values() if isinstance(tools, Mapping) else tools or ())
     tools_by_name = {to_wire_name(tool.name): tool for tool in offered_tools}
     tools_by_name |= {tool.name: tool for tool in offered_tools}
@@ -203,10 +210,11 @@ def read_tool_calls(
     for call in form.calls(response):
         tool = tools_by_name.get(call.name)
         if think_augment and (tool is None or REASON not in tool.parameters.get("properties", {})):
-            call = _extract_reason(call)
+            call = _extract_reason(call, parse)
         if tool is not None:
-            arguments = _drop_strict_nulls(form, tool, call.arguments, think_augment) if strict else call.arguments
-            call = msgspec.structs.replace(call, name=tool.name, arguments=arguments)
+            if strict:
+                call = _drop_strict_nulls(form, tool, call, think_augment, parse)
+            call = msgspec.structs.replace(call, name=tool.name)
         calls.append(call)
     return calls
 
@@ -236,10 +244,10 @@ def read_call_list(calls: object) -> list[ToolCall]:
     return assign_call_ids(calls) if all(has_type(call, ToolCall) for call in calls) else parse_tool_calls(calls)
 
 
-def _extract_reason(call: ToolCall) -> ToolCall:
+def _extract_reason(call: ToolCall, parse: _ArgumentsParser) -> ToolCall:
     """Return *call* with the reason beside its arguments; unchanged where it has none."""
     try:
-        arguments = dict(parse_arguments(call.arguments))
+        arguments = dict(parse(call.arguments))
     except MalformedArgumentsError:
         return call
     if REASON not in arguments:
@@ -248,17 +256,19 @@ def _extract_reason(call: ToolCall) -> ToolCall:
     return msgspec.structs.replace(call, arguments=arguments, reason=reason if isinstance(reason, str) else "")
 
 
-def _drop_strict_nulls(form: Format, tool: ExportedTool, raw_arguments: object, reason: bool) -> object:
-    """Return arguments without the nulls of a strict mode, where the tool was exported as strict."""
+def _drop_strict_nulls(
+    form: Format, tool: ExportedTool, call: ToolCall, reason: bool, parse: _ArgumentsParser
+) -> ToolCall:
+    """Return *call* without the nulls of a strict mode, where the tool was exported as strict."""
     if form.rules is None or not form.rules.all_required:
-        return raw_arguments
+        return call
     try:
-        arguments = parse_arguments(raw_arguments)
+        arguments = parse(call.arguments)
     except MalformedArgumentsError:
-        return raw_arguments
+        return call
     if not contains_null(arguments) or strict_schema(form, tool.parameters, reason=reason) is None:
-        return raw_arguments
-    return drop_default_nulls(_read_blank_schema(tool), arguments)
+        return call
+    return msgspec.structs.replace(call, arguments=drop_default_nulls(_read_blank_schema(tool), arguments))
 
 
 def _read_blank_schema(tool: ExportedTool) -> JsonSchema:

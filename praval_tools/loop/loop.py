@@ -340,6 +340,7 @@ class ToolLoop:
             self.form,
             answer,
             self.agent.tools if found_tools is None else found_tools.list_sent_tools(),
+            self._runtime.options,
             strict=self._strict is True,
             think_augment=self._think_augment is True,
         )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
 
 from praval_tools.errors import ModelError
+from praval_tools.execution.runtime import RegistryOptions
 from praval_tools.formats import Format
 from praval_tools.formats.conversion import read_tool_calls
 from praval_tools.formats.format import to_arguments_object
@@ -27,7 +29,7 @@ from praval_tools.loop.values import ModelReply
 from praval_tools.names import get_class_name, has_type, shorten_repr, to_plain_scalar, to_plain_text
 from praval_tools.registry.toolset import AnyBoundTool, Toolset
 from praval_tools.runs.call_records import parse_call_arguments
-from praval_tools.schema.json_input import MalformedArgumentsError, normalize_json
+from praval_tools.schema.json_input import MalformedArgumentsError, normalize_json, parse_arguments
 from praval_tools.schema.json_values import replace_surrogates, replace_surrogates_in_json
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.plain_managers import plain_manager
@@ -41,8 +43,9 @@ _LEVEL_OF_ARGUMENTS: Final = 3
 
 
 def read_reply(
-    form: Format, response: object, tools: Toolset | Sequence[AnyBoundTool], *, strict: bool, think_augment: bool
-) -> ModelReply:
+    form: Format, response: object, tools: Toolset | Sequence[AnyBoundTool], options: RegistryOptions,
+    *, strict: bool, think_augment: bool,
+) -> ModelReply:  # fmt: skip
     """
     Return a provider's reply.
 
@@ -50,6 +53,7 @@ def read_reply(
         form: Its format.
         response: A dict, or an object of the provider's SDK.
         tools: The tools that the model was offered.
+        options: How long and how deep arguments may be.
         strict: Whether they were offered in the provider's strict mode.
         think_augment: Whether they were offered with the reason parameter.
 
@@ -62,7 +66,10 @@ def read_reply(
     with wrap_reply_errors():
         raw = replace_surrogates_in_json(to_plain_data(response))
         reply = reader(raw, form.calls(raw))
-        calls = read_tool_calls(form, raw, tools=tools, strict=strict, think_augment=think_augment)
+        parse = partial(
+            parse_arguments, max_bytes=options.max_argument_bytes, max_depth=options.max_argument_depth
+        )
+        calls = read_tool_calls(form, raw, tools=tools, strict=strict, think_augment=think_augment, parse=parse)
     return replace(reply, calls=tuple(map(_normalize_call, calls)), usage=_read_usage(raw))
 
 

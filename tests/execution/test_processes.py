@@ -422,6 +422,15 @@ class TestFunctions:
         else:
             assert result == "ok" if kind == "context" else "copy_context()" in result
 
+    def test_that_make_many_calls_at_once(self) -> None:
+        """The calls of a batch are those of the run in the order of the batch."""
+        with make_registry(processes=1, journal="memory") as own, own.run("r") as run:
+            results = [call(own, "add_many", count=8).result for _ in range(10)]
+            numbers = [one.arguments["x"] for one in run.calls if one.tool_name == "add"]
+
+        assert [list(range(1, 9))] * 10 == results
+        assert list(range(8)) * 10 == numbers
+
     @pytest.mark.parametrize("kind", ["CancelledError", "KeyboardInterrupt", "GeneratorExit"])
     @pytest.mark.parametrize("name", ["raise_base", "raise_base_async"])
     def test_that_call_what_raises_no_exception(self, name: str, kind: str) -> None:

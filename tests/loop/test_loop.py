@@ -334,6 +334,28 @@ class TestCalls:
 
         assert (1, "To know.", {"x": 1}) == (ended.results[0].result, event.toolcall_reason, event.arguments)
 
+    @pytest.mark.parametrize("options", [{"think_augment": True}, {"strict": True}, {}])
+    @pytest.mark.parametrize(("limit", "size"), [(1_000, 2_000), (4 << 20, 2 << 20), (4 << 20, 5 << 20)])
+    def test_arguments_may_be_as_long_as_the_registry_says(
+        self, options: dict[str, Any], limit: int, size: int
+    ) -> None:
+        """Also where a reason, or the nulls of strict mode, are taken out of them."""
+        with ToolRegistry(max_argument_bytes=limit) as own:
+
+            @own.tool("save", shared=True)
+            def save(text: str, note: str = "") -> int:
+                """Save."""
+                return len(text)
+
+            given = {"text": "x" * size} | ({"toolcall_reason": "Why."} if "think_augment" in options else {})
+            given |= {"note": None} if "strict" in options else {}
+            message = {"content": None, "tool_calls": [{"id": "1", "function": {
+                "name": "save", "arguments": json.dumps(given)}}]}  # fmt: skip
+            model = fake_model({"choices": [{"message": message, "finish_reason": "tool_calls"}]}, "Done.")
+            (result,) = ToolLoop(own.agent("ann"), model, **options).run("Go.").results
+
+        assert (result.result == size) is (size < limit) is (result.outcome is Outcome.OK)
+
     @pytest.mark.parametrize("arguments", ["x" * (2 << 20), '{"x": ' + "[" * 5_000, "\ud800", b"\xff", 7, None])
     def test_arguments_of_any_kind(self, arguments: Any, registry: ToolRegistry, run: Run) -> None:
         """Huge, deep, half a letter, no text at all: the model reads what is wrong, and goes on."""

@@ -293,6 +293,12 @@ def hidden() -> int:  # type: ignore[no-redef]
     return 2
 
 
+def add_many(count: int) -> list[int]:
+    """Add one to each number, all at once."""
+    calls = [ToolCall(None, "add", {"x": number, "y": 1}, engine="inline") for number in range(count)]
+    return [one.result for one in current_agent().execute_batch(calls)]
+
+
 def mark(folder: str, name: str) -> str:
     """Write down in which process this runs, and leave a mark."""
     with open(f"{folder}/processes", "a") as file:

@@ -12,6 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from praval_tools.errors import ToolUsageError
+from praval_tools.execution.batch_turns import end_turn, wait_for_turn
 from praval_tools.execution.call_progress import CallPipeline, CallProgress
 from praval_tools.execution.effects import WaitForCall
 from praval_tools.execution.engines.described_errors import restore_error
@@ -37,7 +38,8 @@ class CallForwarder:
     """
 
     def __init__(self, send: Callable[[FromWorker], None]) -> None:
-        self._send, self.has_open_runs = send, False
+        self._send = send
+        self.has_open_runs = True  # the other process knows
         self._counter = count(1)
         self._lock = threading.Lock()
         self._waiting: dict[int, Future[CallAnswer]] = {}
@@ -94,7 +96,9 @@ class CallForwarder:
         places = tuple((place, pack_value(secret)) for place, secret in progress.marked_places)
         message = MakeCall(number, call_number, call, progress.principal, known, trace, marked_values, places)
         try:
+            wait_for_turn()
             self._send(message)
+            end_turn()
             if progress.is_async:
                 yield WaitForCall(future, call.tool_call_id or "")
             answer = future.result()

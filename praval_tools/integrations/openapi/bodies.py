@@ -232,6 +232,10 @@ def write_body(body: Body, value: object) -> tuple[bytes, str]:
 def _write_field(body: Body, fields: Mapping[str, object], name: str, item: object) -> list[tuple[str, str]]:
     default = ParameterStyle(name=name, place="query", style="form", explode=True)
     style = body.encodings.get(name, default)
+    if style is default and is_json_type(body.media_types.get(name, "")):
+        items = item if isinstance(item, list) else [item]
+        check_not_empty(name, items)
+        return [pair for part in items for pair in write_query_pairs(default, to_compact_json(part))]
     if isinstance(item, dict) and style is default:  # as JSON, which is what the specification says
         return write_query_pairs(default, to_compact_json(item))
     return write_query_pairs(style, item, (_list_names(body, fields, left_out=name) | fields.keys()) - {name})
@@ -256,7 +260,7 @@ def _iter_parts(body: Body, name: str, item: object) -> Iterable[_Part]:
     for value in values:
         if name in body.files:
             yield name, (name, decode_base64(name, value), media_type or "application/octet-stream")
-        elif isinstance(value, dict | list):
+        elif isinstance(value, dict | list) or is_json_type(media_type):
             yield name, (None, to_compact_json(value).encode(), media_type or "application/json")
         else:
             yield name, (None, to_text(value).encode(), media_type or "text/plain; charset=utf-8")

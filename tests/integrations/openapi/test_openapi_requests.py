@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
+import json
+from email import message_from_bytes
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 
@@ -136,6 +139,23 @@ class TestRequests:
         )
 
         assert b"a%5Bx%5D=1&b=1%7C2" == request["body"]
+
+    @pytest.mark.parametrize("media_type", ["application/x-www-form-urlencoded", "multipart/form-data"])
+    def test_fields_that_are_json(self, recorder: Recorder, server: str, media_type: str) -> None:
+        """A text in a field whose `encoding` says JSON is read as that text, whatever it looks like."""
+        encoding = {name: {"contentType": "application/json"} for name in ("a", "b")}
+        body = make_body({"type": "object"}, media_type, encoding=encoding)
+        given = {"a": '{"admin":true}', "b": ["true", "[1]"], "c": "null"}
+        request = self.send(recorder, server, make_operation("op", requestBody=body), {"body": given})
+        kind = request["headers"]["content-type"].encode()
+        if media_type == "multipart/form-data":
+            parts = list(message_from_bytes(b"Content-Type: " + kind + b"\r\n\r\n" + request["body"]).walk())[1:]
+            sent = [(str(part.get_param("name", header="content-disposition")), part.get_payload()) for part in parts]
+        else:
+            sent = parse_qsl(request["body"].decode())
+
+        wanted = [("a", json.dumps('{"admin":true}')), ("b", '"true"'), ("b", '"[1]"'), ("c", "null")]
+        assert wanted == sent
 
     def test_the_simplest_type_is_taken(self, recorder: Recorder, server: str) -> None:
         """Of several types of a body, JSON is taken before forms, text and bytes."""
