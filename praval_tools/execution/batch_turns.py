@@ -1,4 +1,4 @@
-"""The order in which the calls of a batch find what was recorded of them, though threads make them at once."""
+"""The order in which the calls of a batch find their records and begin new ones, though threads make them at once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _current_turn: Final = ContextSetting[_Turn]()
 
 
 def give_turns(indexes: Sequence[int], run_call: Callable[[int], None]) -> Callable[[int], None]:
-    """Return *run_call* so that calls find their records in the order of *indexes*, and equal ones each its own."""
+    """Return *run_call* so that records are found, or begun, in the order of *indexes*: equal calls find their own."""
     turns: dict[int, _Turn] = {}
     previous: _Turn | None = None
     for index in indexes:
@@ -55,13 +55,19 @@ def give_turns(indexes: Sequence[int], run_call: Callable[[int], None]) -> Calla
     return run_in_turn
 
 
+def has_turn() -> bool:
+    """Tell whether it is the turn of the call of this context, or will be."""
+    turn = _current_turn.get()
+    return turn is not None and not turn.is_over.is_set()
+
+
 def wait_for_turn() -> None:
-    """Wait until the calls of its batch that come before the one of this context have found their records."""
+    """Wait until the calls of its batch that come before the one of this context have their records."""
     if (turn := _current_turn.get()) is not None:
         turn.wait()
 
 
 def end_turn() -> None:
-    """Let the next call of the batch find its record: that of this context has found its own, or has none."""
+    """Let the next call of the batch find its record: that of this context has its own, or needs none."""
     if (turn := _current_turn.get()) is not None:
         turn.end()

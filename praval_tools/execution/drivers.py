@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from praval_tools.errors import ToolUsageError
+from praval_tools.execution.batch_turns import end_turn, has_turn
 from praval_tools.execution.call_progress import CallPipeline
 from praval_tools.execution.effects import (
     AppendToJournal,
@@ -62,10 +63,18 @@ def drive(runtime: Runtime, steps: CallPipeline) -> ToolResult:
         steps.close()
 
 
+def _append(step: AppendToJournal) -> object:
+    if not has_turn():
+        return step.store.append([step.item])[0]
+    written = step.store.submit([step.item])
+    end_turn()  # what the next call writes comes after it
+    return written.result()[0]
+
+
 def _perform_effect(runtime: Runtime, step: CallEffect) -> object:
     """Do what the pipeline waits for, and return its answer."""
     if isinstance(step, AppendToJournal):
-        return step.store.append([step.item])[0]
+        return _append(step)
     if isinstance(step, RunTool):
         return _run_tool(runtime, step)
     if isinstance(step, RequestApproval):

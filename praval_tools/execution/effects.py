@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -25,6 +25,9 @@ from praval_tools.tools.implementation import MISS, BoundArguments
 from praval_tools.tools.reports import LogLevel, ReportedNumber, ToolLog, ToolProgress, ToolReport, report_listener
 from praval_tools.tools.return_values import complete_awaited, complete_value
 from praval_tools.tools.tool import AnyTool
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 
 class RunTool(msgspec.Struct, eq=False):
@@ -292,14 +295,21 @@ class Sleep(msgspec.Struct, eq=False):
     seconds: float
 
 
+_Items: TypeAlias = Sequence[Any]
+
+
 class RecordStore(Protocol):
     """Where records of calls are appended; `journal.storage.protocol.Store`."""
 
-    def append(self, items: Sequence[Any]) -> Sequence[Any]:
+    def append(self, items: _Items) -> _Items:
         """Append the records of each item, all or none; return the answer to each."""
         ...
 
-    def aappend(self, items: Sequence[Any]) -> Awaitable[Sequence[Any]]:
+    def submit(self, items: _Items) -> Future[Any]:
+        """Append without waiting."""
+        ...
+
+    def aappend(self, items: _Items) -> Awaitable[_Items]:
         """Append without blocking the loop."""
         ...
 

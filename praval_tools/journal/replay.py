@@ -111,7 +111,7 @@ class Recording:
         if entry.was_requested_without_id:
             entry.is_matched, entry.is_resolved = False, True
             self._remove_from_index(entry)
-            self._index_by_content(entry, first=False)
+            self._index_by_content(entry, first=True)
 
     def find_or_create_entry(
         self, query: ReplayQuery, new_id: Callable[[], str], *, held: list[ReplayEntry],
@@ -293,10 +293,11 @@ class Recording:
         """
         Tell whether *query*, which is equal to *entry*, is not that call made again.
 
-        A call that waits for an approval is made again under its id, or under none where it had none; by position one
-        without an id is made again once it was stopped or resolved, or has an answer: before, it is the next call.
+        A call that waits for an approval, or is in doubt, is made again under its id, or under none where it had none;
+        by position one without an id is made again once it was stopped or resolved, or has an answer: before, it is
+        the next call.
         """
-        if not (entry.is_asked or entry.is_resolved):
+        if not (entry.is_asked or entry.is_resolved or entry.status == "doubt"):
             return False
         if query.call_id is not None:
             is_own_id = query.call_id == entry.call_id

@@ -112,8 +112,8 @@ class Recorder:
             wait_for_turn()
             answered = self.approvals.list_answered(run.run_id) if run.recording.needs_answered(query) else ()
             entry = run.recording.find_or_create_entry(query, self.runtime.clock.new_id, held=held, answered=answered)
-            end_turn()
             if not held and entry.status != "done":
+                end_turn()
                 yield from self._matcher.claim_entry(run, entry, held=held)
             if run.strict_fingerprint:
                 check_fingerprint(run, entry, query)
@@ -228,6 +228,7 @@ class Recorder:
             write_state.run.check_open(write_state.attempt)  # it may have waited since
         if not (yield from self._call_writer.write_start(write_state, run)):
             return None
+        end_turn()
         try:
             write_state.last_execution, run.stored_grants = run, write_state.stored_grants
             with use_run(write_state.run), use_setting(current_attempt, write_state.begin_attempt()):

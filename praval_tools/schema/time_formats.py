@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import jsonschema_rs
 
 _DURATION: Final = LazyRegex(
-    r"[+-]?P(?=.)(?:[0-9]+Y)?(?:[0-9]+M)?(?:[0-9]+W)?(?:[0-9]+D)?"
-    r"(?:T(?=.)(?:[0-9]+H)?(?:[0-9]+M)?(?:[0-9]+(?:[.,][0-9]+)?S)?)?"
+    r"-?P(?=.)(?:[0-9]+Y)?(?:[0-9]+M)?(?:[0-9]+W)?(?:[0-9]+D)?"
+    r"(?:T(?=.)(?:[0-9]+H)?(?:[0-9]+M)?(?:[0-9]+(?:[.][0-9]+)?S)?)?"
 )
 _FIRST_DRAFTS: Final = ("draft-04", "draft-06", "draft-07")
 """They know no format for durations, and leave a format that they do not know unchecked."""
@@ -45,7 +45,7 @@ def _is_time(text: str) -> bool:
 
 
 def _is_duration(text: str) -> bool:
-    """Tell whether *text* is a duration of ISO 8601, also with a sign, or a fraction of seconds."""
+    """Tell whether *text* is a duration of ISO 8601, also a negative one, or with a fraction of a second."""
     return _DURATION.fullmatch(text) is not None
 
 

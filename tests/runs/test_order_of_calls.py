@@ -196,6 +196,66 @@ def test_a_call_that_was_only_asked_about_binds_nothing(match: Match, tmp_path: 
     assert [2, 2] == results
 
 
+DOUBT = """
+import os, sys
+from praval_tools import ToolCall, ToolRegistry
+
+path, ids, life = sys.argv[1:]
+with ToolRegistry(journal=path) as registry:
+    @registry.tool("pay", owned_by="ann")
+    def pay() -> str:
+        'Pay.'
+        if life == "first":
+            os._exit(9)
+        return "paid"
+
+    calls = [ToolCall(f"pay-{name}" if ids else None, "pay", {}, "ann") for name in "abc"]
+    for number in range(2 if life == "last" else 1):
+        with registry.run("r") as run:
+            results = [registry.execute(call) for call in calls]
+            print(*(one.outcome for one in results), len(run.calls))
+            for doubtful in run.in_doubt:
+                run.resolve(doubtful, result="a receipt")
+            print(*(registry.execute(call).result for call in calls if ids))
+"""
+
+
+def test_an_equal_call_of_another_id_is_not_in_doubt(tmp_path: Path) -> None:
+    """It runs, and has its own result, also after a person said what became of the other one."""
+    command = [sys.executable, "-c", DOUBT, str(tmp_path / "j.db"), "ids"]
+    assert 9 == subprocess.run([*command, "first"], capture_output=True, timeout=60, check=False).returncode
+    done = subprocess.run([*command, "last"], capture_output=True, text=True, timeout=60, check=False)
+
+    assert ["in_doubt ok ok 3", "a receipt paid paid", "ok ok ok 3", "a receipt paid paid"] == done.stdout.splitlines()
+
+
+JUDGE = """
+import os, sys, threading
+from praval_tools import ToolCall, ToolRegistry
+
+path, life = sys.argv[1:]
+with ToolRegistry(journal=path) as registry:
+    has_run = threading.Event()
+
+    def look(agent, tool, arguments):
+        if arguments["number"] == 1 and life == "first":
+            has_run.wait(0.5)
+            os._exit(9)
+
+    registry.add_policy(look)
+
+    @registry.tool("pay", owned_by="ann")
+    def pay(number: int) -> int:
+        'Pay.'
+        has_run.set()
+        return number
+
+    calls = [ToolCall(None, "pay", {"number": number}, "ann") for number in (1, 2)]
+    with registry.run("r", match="position") as run:
+        print(*(f"{one.outcome} {one.result}" for one in registry.execute_batch(calls)))
+"""
+
+
 class TestBatches:
     """Batches in threads."""
 
@@ -220,6 +280,14 @@ class TestBatches:
 
         assert sorted(results[0], key=str) == sorted(range(12), key=str)
         assert results[0] == results[1] == results[2]
+
+    def test_a_call_that_is_judged_keeps_its_place(self, tmp_path: Path) -> None:
+        """No call after it has begun when the process ends while a slow policy looks at it."""
+        command = [sys.executable, "-c", JUDGE, str(tmp_path / "j.db")]
+        assert 9 == subprocess.run([*command, "first"], capture_output=True, timeout=60, check=False).returncode
+        done = subprocess.run([*command, "last"], capture_output=True, text=True, timeout=60, check=False)
+
+        assert "ok 1 ok 2" == done.stdout.strip(), done.stderr
 
     def test_calls_of_no_run_do_not_wait_for_each_other(self, tmp_path: Path) -> None:
         """While another run is open, calls outside of it that need each other go on."""

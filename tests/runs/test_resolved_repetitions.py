@@ -246,3 +246,28 @@ def test_leaves_a_call_inside_in_doubt(mode: Any) -> None:
         assert ["pay"] == [recorded.tool_name for recorded in run.in_doubt]
         assert "in_doubt" == registry.execute(call).result
     assert 1 == done.count("pay")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_of_two_equal_calls_the_resolved_one_is_made_again(mode: Any, order: tuple[int, int], tmp_path: Path) -> None:
+    """The call that is made again after one of them was resolved is that one, whichever it is."""
+    call = ToolCall(None, "send", {"to": "bob"}, "ann")
+    values = list[list[object]]()
+    for life in range(3):
+        with ToolRegistry(journal=tmp_path / "runs.db") as registry:
+
+            @registry.tool("send", owned_by="ann")
+            def send(to: str) -> str:
+                """Send."""
+                raise ToolInDoubtError("the line broke")
+
+            with registry.run("r", mode) as run:
+                results = [registry.execute(call), registry.execute(call)]
+                again = list[object]()
+                for number in order if life == 1 else ():
+                    run.resolve(str(results[number].tool_call_id), result=f"letter {number}")
+                    again.append(registry.execute(call).result)
+                values.append(again if life == 1 else [one.result for one in results])
+
+    assert [[None, None], [f"letter {number}" for number in order], ["letter 0", "letter 1"]] == values
