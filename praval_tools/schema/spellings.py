@@ -173,6 +173,9 @@ def _iter_leaf_spellings(value: object) -> Iterator[object]:
         yield str(value)
         if isinstance(value, UUID):
             yield value.hex
+        if isinstance(value, timedelta) and (days := abs(value).days) >= 365:  # pydantic counts the years
+            text, (years, rest) = str(_get_encode_hook(timedelta)(value)), divmod(days, 365)
+            yield text.replace(f"P{days}D", f"P{years}Y{rest}D" if rest else f"P{years}Y", 1)
         if isinstance(value, date | time):  # with `+00:00` where JSON has `Z`; and the numbers of its `repr`
             yield from (value.isoformat(), _NUMBERS.findall(repr(value))[0])
 

@@ -63,6 +63,10 @@ class Half(BaseModel):
     other: Annotated[Stripped, AfterValidator(lambda _: Stripped.model_construct())] | None = None
 
 
+class Lasting(BaseModel):
+    span: Annotated[timedelta, Secret]
+
+
 class Account(RootModel[Annotated[UUID, Secret]]):
     pass
 
@@ -135,6 +139,7 @@ KINDS: dict[str, tuple[Any, Any, Callable[[Any], str]]] = {
     "name of a key": (dict[str, UUID], {"token": UPPER_ID}, lambda value: str(value["token"])),
     "root model": (Account, UPPER_ID, lambda value: str(value.root)),
     "span of time": (Annotated[timedelta, Secret], "P1DT2H", str),
+    "years in pydantic": (Lasting, {"span": "P400DT0.5S"}, lambda value: value.model_dump_json().split('"')[3]),
     "time of day": (Annotated[time, Secret], "03:04:05Z", str),
     "representation": (Annotated[datetime, Secret], "2026-01-02T03:04:05Z", repr),
     "beside others": (Wallet, {"account": UPPER_ID, "password": "open-sesame"}, lambda value: str(value.account)),
