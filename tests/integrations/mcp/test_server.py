@@ -6,9 +6,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
+from datetime import datetime, timedelta
 from typing import Any
 
 import mcp_types as types
+import pydantic
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
@@ -16,6 +18,7 @@ from mcp_rig import ERAS, PIXEL, build_registry, get_text, list_names, run, wait
 
 from praval_tools import ToolContext, ToolRegistry, Toolset
 from praval_tools.integrations.mcp import server
+from praval_tools.integrations.mcp.client.results import read_result
 
 
 @pytest.fixture(params=ERAS)
@@ -236,6 +239,25 @@ class TestCalls:
 
             assert result.is_error
             assert 'does not fit its declared type: {"a":"b"}' in get_text(result)
+
+        run(main)
+
+    def test_may_have_times_without_an_offset(self, era: str) -> None:
+        """So do the times of pydantic models, and durations have fractions; a registry that is a client agrees."""
+        event_class = pydantic.create_model("Event", begin=(datetime, ...), length=(timedelta, ...))
+
+        async def main() -> None:
+            registry = ToolRegistry()
+
+            @registry.tool("plan", owned_by="analyst")
+            def plan() -> event_class:  # type: ignore[valid-type]
+                """Plan it."""
+                return event_class(begin=datetime(2026, 3, 2, 10), length=timedelta(seconds=-1.5))
+
+            async with Client(server(registry, agent="analyst"), mode=era) as client:
+                result = await client.call_tool("plan", {})
+            assert {"begin": "2026-03-02T10:00:00", "length": "-PT1.5S"} == result.structured_content
+            assert result.structured_content == read_result(result, plan.result_schema)
 
         run(main)
 
