@@ -83,7 +83,7 @@ def run_batch(
     together, alone = _split_by_concurrency(runtime, [call for call, _ in calls], max_parallel)
     if len(together) > 1:
         has_runs = runtime.recorder is not None and runtime.recorder.has_open_runs
-        run_in_turn = give_turns(together, run_call) if has_runs else run_call
+        run_in_turn = give_turns(together, run_call, runtime.threads.release_thread) if has_runs else run_call
         _run_in_threads(runtime, together, run_in_turn, max_parallel or _DEFAULT_PARALLELISM)
     for index in range(len(calls)):  # the rest: a single call, those that run alone, those for which no thread was free
         if results[index] is None:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from praval_tools.errors import ToolUsageError
-from praval_tools.execution.batch_turns import end_turn, has_turn
 from praval_tools.execution.call_progress import CallPipeline
 from praval_tools.execution.effects import (
     AppendToJournal,
@@ -64,10 +63,12 @@ def drive(runtime: Runtime, steps: CallPipeline) -> ToolResult:
 
 
 def _append(step: AppendToJournal) -> object:
-    if not has_turn():
+    if step.turn is None:
         return step.store.append([step.item])[0]
-    written = step.store.submit([step.item])
-    end_turn()  # what the next call writes comes after it
+    try:
+        written = step.store.submit([step.item])
+    finally:
+        step.turn.end()  # what the next call writes comes after it
     return written.result()[0]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -11,6 +11,7 @@ from praval_tools.access.events import GrantSpent
 from praval_tools.access.records import Principal, list_members
 from praval_tools.access.rules import AccessPath, AccessResolution, RecordsBeforeSpending, resolve_access
 from praval_tools.access.state import AccessState
+from praval_tools.execution.batch_turns import Turn
 from praval_tools.execution.context import CALL, ENDED, Frame, FrameScope, activate_frame, ensure_call, make_frame
 from praval_tools.execution.deps import get_deps
 from praval_tools.execution.engines.jobs import Job
@@ -295,21 +296,18 @@ class Sleep(msgspec.Struct, eq=False):
     seconds: float
 
 
-_Items: TypeAlias = Sequence[Any]
-
-
 class RecordStore(Protocol):
     """Where records of calls are appended; `journal.storage.protocol.Store`."""
 
-    def append(self, items: _Items) -> _Items:
+    def append(self, items: Sequence[Any]) -> Sequence[Any]:
         """Append the records of each item, all or none; return the answer to each."""
         ...
 
-    def submit(self, items: _Items) -> Future[Any]:
+    def submit(self, items: Sequence[Any]) -> Future[Any]:
         """Append without waiting."""
         ...
 
-    def aappend(self, items: _Items) -> Awaitable[_Items]:
+    def aappend(self, items: Sequence[Any]) -> Awaitable[Sequence[Any]]:
         """Append without blocking the loop."""
         ...
 
@@ -319,6 +317,8 @@ class AppendToJournal(msgspec.Struct, eq=False, gc=False):
 
     store: RecordStore
     item: object
+    turn: Turn | None = None
+    """The turn that ends as soon as the records are on their way."""
 
 
 class WaitForCall(msgspec.Struct, eq=False):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
+from itertools import takewhile
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Literal
 
 from praval_tools.errors import ReplayMismatchError
@@ -146,7 +148,7 @@ class Recording:
                 )  # fmt: skip
             elif not entry.matches(query):
                 raise ReplayMismatchError(self.run_id, entry.call_id, str(entry), str(query))
-            if not entry.position or (entry.is_released and not entry.is_claimed):
+            if not entry.position or (entry.is_released and not entry.is_claimed and not entry.was_stopped):
                 self._last_position += 1
                 entry.set_position(self._last_position)
             if not entry.is_claimed and entry.status != "done":  # before it leaves its places, for an interrupt there
@@ -169,6 +171,7 @@ class Recording:
     def _drop_asked(self, entry: ReplayEntry, query: ReplayQuery, answered: Container[str]) -> ReplayEntry | None:
         """Forget *entry*, whose id or place is that of another call now, and return what *query* finds instead."""
         del self._asked_entries[entry.call_id]
+        self.edited_calls.discard(entry.call_id)
         self._remove_from_index(entry)
         if left := self._find_by_position(query):
             with suppress(ValueError):
@@ -242,7 +245,7 @@ class Recording:
             if waiting is None:
                 self._by_content[key] = deque((entry,))
             elif first:
-                waiting.appendleft(entry)
+                waiting.insert(_count_before(waiting, entry), entry)
             else:
                 waiting.append(entry)
 
@@ -297,7 +300,7 @@ class Recording:
         by position one without an id is made again once it was stopped or resolved, or has an answer: before, it is
         the next call.
         """
-        if not (entry.is_asked or entry.is_resolved or entry.status == "doubt"):
+        if not (entry.is_asked or entry.is_resolved or entry.has_ended_in_doubt):
             return False
         if query.call_id is not None:
             is_own_id = query.call_id == entry.call_id
@@ -333,14 +336,15 @@ class Recording:
             return
         entry.was_entered = False
         inner = [one for one in self.entries.values() if one.parent_id == entry.call_id and not one.is_replaced]
+        asked = [one for one in self._asked_entries.values() if one.parent_id == entry.call_id and one.digest]
         if self._match_mode == "position":
-            asked = [one for one in self._asked_entries.values() if one.parent_id == entry.call_id]
             self._by_position[entry.call_id] = deque(sorted([*inner, *asked], key=_get_first_position))
-        for one in sorted((one for one in inner if one.is_matched), key=_get_position):
-            one.is_matched = False
-            if self._match_mode != "position":
+        elif any(one.is_matched for one in inner):
+            for one in sorted([*inner, *asked], key=_get_position):
                 self._remove_from_index(one)
                 self._index_by_content(one, first=False)
+        for one in inner:
+            one.is_matched = False
 
     def release(self, entry: ReplayEntry) -> None:
         """Give *entry* back, and wake the callers that wait for it."""
@@ -368,9 +372,10 @@ class Recording:
                 yield entry
 
 
-def _get_first_position(entry: ReplayEntry) -> int:
-    return entry.first_position
+_get_first_position, _get_position = attrgetter("first_position"), attrgetter("position")
 
 
-def _get_position(entry: ReplayEntry) -> int:
-    return entry.position
+def _count_before(waiting: Iterable[ReplayEntry], entry: ReplayEntry) -> int:
+    """Return how many of the equal calls that are found again come before *entry*, which is one of them."""
+    before = takewhile(lambda one: one.is_found_again and one.position < entry.position, waiting)
+    return sum(1 for _ in before)

@@ -136,9 +136,9 @@ class ReplayEntry(msgspec.Struct, eq=False):
     start: Record | None = None
     end: Record | None = None
     position: int = 0
-    """Its number in the run, in the order in which calls are made; a new one where it was stopped before its tool."""
+    """Its number among equal calls: in the order in which calls are made, a new one where it was stopped before."""
     first_position: int = 0
-    """The number that it had first."""
+    """The number that it had first, by which it is found by position."""
     has_given_id: bool = False
     """Whether its caller gave it its id; else the library made that."""
     attempts: int = -1
@@ -153,6 +153,8 @@ class ReplayEntry(msgspec.Struct, eq=False):
     was_requested_without_id: bool = False
     was_stopped: bool = False
     """Whether the last call that requested it was stopped before its tool was entered."""
+    has_ended_in_doubt: bool = False
+    """Whether a call of this opening of the run ended with it, in doubt."""
     is_resolved: bool = False
     """Whether a person resolved it since the run was opened here, and it was not made again since."""
     is_matched: bool = False
@@ -188,7 +190,8 @@ class ReplayEntry(msgspec.Struct, eq=False):
             self._apply_rerun(record)
         elif kind == EventType.APPROVAL_ASKED and self.status in ("new", "released"):
             asked = decode_body(record, _decode_asked_fields)
-            self._set_fields(asked, asked.call_digest)
+            if asked.call_digest:  # older releases recorded none
+                self._set_fields(asked, asked.call_digest)
 
     def _apply_rerun(self, record: Record) -> None:
         """Apply *record*, by which the call may run again; that it may have been entered before stays known."""
@@ -203,6 +206,8 @@ class ReplayEntry(msgspec.Struct, eq=False):
         return fields
 
     def _set_fields(self, fields: _CallFields, digest: str) -> None:
+        if fields.position and digest != self.digest:  # a person was asked about another call, which had this id
+            self.first_position = 0
         self.digest, self.given_digest, self.parent_id = digest, fields.given, fields.parent_id
         self.chain, self.principal, self.has_given_id = fields.chain, fields.principal, fields.has_given_id
         if fields.position:
@@ -221,6 +226,11 @@ class ReplayEntry(msgspec.Struct, eq=False):
     def next_attempt(self) -> int:
         """The number of the attempt with whose end the call would end."""
         return max(1, self.attempts + 1)
+
+    @property
+    def is_found_again(self) -> bool:
+        """Whether it was found in this opening of the run, and the next equal call may be that call again."""
+        return self.is_matched or self.was_stopped or self.is_resolved or self.is_asked
 
     @property
     def is_released(self) -> bool:

@@ -9,13 +9,13 @@ from msgspec.structs import replace
 from praval_tools.access.events import GrantsCounted
 from praval_tools.access.state import AccessState, get_declarer
 from praval_tools.errors import JournalError, RegistryClosedError, ToolInDoubtError
-from praval_tools.execution.batch_turns import end_turn, wait_for_turn
+from praval_tools.execution.batch_turns import Turn, take_turn
 from praval_tools.execution.call_progress import CallPipeline, CallProgress
 from praval_tools.execution.effects import RequestApproval, RunTool
 from praval_tools.execution.failures import is_of_ended_work
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.redaction.redactor import Redactor
-from praval_tools.journal.replay_entry import ReplayEntry, ReplayQuery
+from praval_tools.journal.replay_entry import IN_DOUBT_OUTCOMES, ReplayEntry, ReplayQuery
 from praval_tools.journal.stats import UsageStats
 from praval_tools.journal.storage.protocol import INTENT, Store
 from praval_tools.runs.approval_recording import ApprovalRecorder
@@ -74,12 +74,13 @@ class Recorder:
         except RegistryClosedError:
             note_late_call()
             raise
-        progress.refresh_state, original = self._refresh_state, progress.call
+        progress.refresh_state, original, turn = self._refresh_state, progress.call, take_turn()
         call = progress.call = with_writable_fields(original)
         plan = self.plans.find_plan(call, progress.principal)
         run = self._matcher.find_run(self, call)
         if run is None:
-            end_turn()
+            if turn is not None:
+                turn.end()
             progress.call = with_parent_id(call.with_id())
             principal = get_principal_text(progress)
             builder = CallRecordBuilder(progress.call, plan, self.runtime.clock, principal=principal)
@@ -89,7 +90,8 @@ class Recorder:
             try:
                 run.active_calls.append(None)
                 run.check_open()
-                result = replace((yield from self._replay_or_record(progress, steps, plan, run)), run_id=run.run_id)
+                result = yield from self._replay_or_record(progress, steps, plan, run, turn)
+                result = replace(result, run_id=run.run_id)
             finally:
                 run.active_calls.pop()
                 run.release_if_idle()
@@ -98,7 +100,7 @@ class Recorder:
         return replace(result, tool_call_id=original.tool_call_id)
 
     def _replay_or_record(
-        self, progress: CallProgress, steps: CallPipeline, plan: CallPlan, run: OpenRun
+        self, progress: CallProgress, steps: CallPipeline, plan: CallPlan, run: OpenRun, turn: Turn | None
     ) -> CallPipeline:
         """
         Return the recorded result of a call of *run*, or run and record a call that has none.
@@ -109,15 +111,17 @@ class Recorder:
         entry: ReplayEntry | None = None
         held: list[ReplayEntry] = []
         try:
-            wait_for_turn()
+            if turn is not None:
+                turn.wait()
             answered = self.approvals.list_answered(run.run_id) if run.recording.needs_answered(query) else ()
             entry = run.recording.find_or_create_entry(query, self.runtime.clock.new_id, held=held, answered=answered)
             if not held and entry.status != "done":
-                end_turn()
+                if turn is not None:
+                    turn.end()
                 yield from self._matcher.claim_entry(run, entry, held=held)
             if run.strict_fingerprint:
                 check_fingerprint(run, entry, query)
-            return (yield from self._replay_or_run(progress, steps, plan, run, query, entry))
+            return (yield from self._replay_or_run(progress, steps, plan, run, query, entry, turn))
         except BaseException:
             for stopped in held if entry is None else (entry,):
                 run.recording.undo_match(stopped, query, held)
@@ -128,7 +132,7 @@ class Recorder:
 
     def _replay_or_run(
         self, progress: CallProgress, steps: CallPipeline, plan: CallPlan, run: OpenRun,
-        query: ReplayQuery, entry: ReplayEntry,
+        query: ReplayQuery, entry: ReplayEntry, turn: Turn | None,
     ) -> CallPipeline:  # fmt: skip
         """Return the result of *entry*, the recorded call that a call of *run* repeats; run it where it has none."""
         call, status_before = progress.call, entry.status
@@ -147,7 +151,7 @@ class Recorder:
             call, plan, self.runtime.clock, query, entry.has_given_id, entry.position, query.principal
         )
         builder.add_marked_secrets(progress)
-        write_state = CallWriteState(builder, run, entry, initial_status=status_before)
+        write_state = CallWriteState(builder, run, entry, initial_status=status_before, turn=turn)
         write_state.begin_attempt()  # others may wait for it from now on
         try:
             if status_before == "doubt" and not _may_be_repeated(plan.tool):
@@ -164,6 +168,7 @@ class Recorder:
                 run.recording.edited_calls.add(entry.call_id)
             entry.secrets = builder.secrets
             entry.was_entered = entry.was_entered or write_state.may_have_run
+        entry.has_ended_in_doubt = entry.status == "doubt" and result.outcome in IN_DOUBT_OUTCOMES
         if can_match_again(status_before, entry.status):
             run.recording.release_match(entry)
         return result if result_id == entry.call_id else replace(result, tool_call_id=result_id)
@@ -228,7 +233,8 @@ class Recorder:
             write_state.run.check_open(write_state.attempt)  # it may have waited since
         if not (yield from self._call_writer.write_start(write_state, run)):
             return None
-        end_turn()
+        if (turn := write_state.take_turn()) is not None:  # the start is written with the end
+            turn.end()
         try:
             write_state.last_execution, run.stored_grants = run, write_state.stored_grants
             with use_run(write_state.run), use_setting(current_attempt, write_state.begin_attempt()):

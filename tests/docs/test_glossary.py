@@ -55,7 +55,7 @@ ORDINARY_IN_CLASSES = set(
     connection contribution credential decorator description entry exporter factory field filter folder force frame
     guard heading history host item link listing loader lock map markup message object offer operation output pattern
     pause piece point property protocol query question reader reading reason registration row runtime setting signature
-    site snapshot style table task text thread tracer transport type validator value view word writer
+    site snapshot style table task text thread tracer transport turn type validator value view word writer
     activity constraint form header keyword marker module pipe resource response statement term status
     began frozen spent taken
     """.split()

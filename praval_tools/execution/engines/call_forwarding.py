@@ -12,7 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from praval_tools.errors import ToolUsageError
-from praval_tools.execution.batch_turns import end_turn, wait_for_turn
+from praval_tools.execution.batch_turns import take_turn
 from praval_tools.execution.call_progress import CallPipeline, CallProgress
 from praval_tools.execution.effects import WaitForCall
 from praval_tools.execution.engines.described_errors import restore_error
@@ -82,7 +82,7 @@ class CallForwarder:
     def record_call(self, progress: CallProgress, steps: CallPipeline) -> CallPipeline:
         """Return the result of a call from the other process; none of its *steps* is taken here."""
         steps.close()
-        number = self._get_number()
+        number, turn = self._get_number(), take_turn()
         call_number, future = next(self._counter), Future[CallAnswer]()
         with self._lock:
             self._waiting[call_number] = future
@@ -96,9 +96,11 @@ class CallForwarder:
         places = tuple((place, pack_value(secret)) for place, secret in progress.marked_places)
         message = MakeCall(number, call_number, call, progress.principal, known, trace, marked_values, places)
         try:
-            wait_for_turn()
+            if turn is not None:
+                turn.wait()
             self._send(message)
-            end_turn()
+            if turn is not None:
+                turn.end()
             if progress.is_async:
                 yield WaitForCall(future, call.tool_call_id or "")
             answer = future.result()
