@@ -19,11 +19,11 @@ class Turn:
         release_thread: Lets another thread replace this one while it waits.
     """
 
-    __slots__ = ("_is_over", "_is_taken", "_previous", "_release_thread")
+    __slots__ = ("_is_taken", "_previous", "_release_thread", "is_over")
 
     def __init__(self, previous: Turn | None, release_thread: Callable[[], AbstractContextManager[None]]) -> None:
         self._previous, self._release_thread = previous, release_thread
-        self._is_over, self._is_taken = Event(), False
+        self.is_over, self._is_taken = Event(), False
 
     def take(self) -> bool:
         """Take it for the call that it is of, which comes first in its context; False for the calls inside of that."""
@@ -33,15 +33,15 @@ class Turn:
     def wait(self) -> None:
         """Wait until it is the turn of this call."""
         if (previous := self._previous) is not None:
-            if not previous._is_over.is_set():
+            if not previous.is_over.is_set():
                 with self._release_thread():
-                    previous._is_over.wait()
+                    previous.is_over.wait()
             self._previous = None
 
     def end(self) -> None:
         """Let the next call have its turn, once all before this one had theirs."""
         self.wait()
-        self._is_over.set()
+        self.is_over.set()
 
 
 _current_turn: Final = ContextSetting[Turn]()

@@ -299,7 +299,7 @@ class Sleep(msgspec.Struct, eq=False):
 class RecordStore(Protocol):
     """Where records of calls are appended; `journal.storage.protocol.Store`."""
 
-    def append(self, items: Sequence[Any]) -> Sequence[Any]:
+    def append(self, items: Sequence[Any]) -> Sequence[object]:
         """Append the records of each item, all or none; return the answer to each."""
         ...
 
@@ -307,7 +307,7 @@ class RecordStore(Protocol):
         """Append without waiting."""
         ...
 
-    def aappend(self, items: Sequence[Any]) -> Awaitable[Sequence[Any]]:
+    def aappend(self, items: Sequence[Any]) -> Awaitable[Sequence[object]]:
         """Append without blocking the loop."""
         ...
 

@@ -155,13 +155,12 @@ class Recorder:
         write_state.begin_attempt()  # others may wait for it from now on
         try:
             if status_before == "doubt" and not _may_be_repeated(plan.tool):
-                in_doubt = build_in_doubt_result(entry, call)
-                result: ToolResult = yield from self._call_writer.write_refusal(write_state, in_doubt)
+                result = build_in_doubt_result(entry, call)
+                result = yield from self._call_writer.write_refusal(write_state, result)
             else:
-                write_state.start_written = entry.attempts >= INTENT
                 is_edited = entry.call_id in run.recording.edited_calls
                 progress.was_asked_about = progress.was_asked_about or entry.is_asked or is_edited
-                progress.is_counted_in_run = entry.has_begun
+                progress.is_counted_in_run, write_state.start_written = entry.has_begun, entry.attempts >= INTENT
                 result = yield from self._run_and_record(progress, steps, plan, write_state)
         finally:
             if builder.edited_arguments is not None:
