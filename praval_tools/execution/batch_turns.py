@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from threading import Event
 from typing import Final
 
@@ -15,34 +15,44 @@ class Turn:
     The turn of one call of a batch.
 
     Args:
-        previous: That of the call before it.
+        previous: That of the call before it; None for the first one.
         release_thread: Lets another thread replace this one while it waits.
     """
 
-    __slots__ = ("_is_taken", "_previous", "_release_thread", "is_over")
+    __slots__ = ("_end", "_previous", "_release_thread", "is_taken")
 
-    def __init__(self, previous: Turn | None, release_thread: Callable[[], AbstractContextManager[None]]) -> None:
+    def __init__(
+        self, previous: Turn | None, release_thread: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> None:
         self._previous, self._release_thread = previous, release_thread
-        self.is_over, self._is_taken = Event(), False
+        self._end, self.is_taken = Event(), False
 
-    def take(self) -> bool:
-        """Take it for the call that it is of, which comes first in its context; False for the calls inside of that."""
-        was_taken, self._is_taken = self._is_taken, True
-        return not was_taken
+    @property
+    def is_over(self) -> bool:
+        """Whether the next call may have its turn."""
+        return self._end.is_set()
 
     def wait(self) -> None:
         """Wait until it is the turn of this call."""
-        if (previous := self._previous) is not None:
-            if not previous.is_over.is_set():
-                with self._release_thread():
-                    previous.is_over.wait()
+        if self._previous is not None:
+            self._previous.wait_for_end(self._release_thread)
             self._previous = None
+
+    def wait_for_end(self, release_thread: Callable[[], AbstractContextManager[None]]) -> None:
+        """Wait until it is over."""
+        if not self.is_over:
+            with release_thread():
+                self._end.wait()
 
     def end(self) -> None:
         """Let the next call have its turn, once all before this one had theirs."""
         self.wait()
-        self.is_over.set()
+        self._end.set()
 
+
+NO_TURN: Final = Turn(None)
+"""That of a call that waits for no other."""
+NO_TURN.end()
 
 _current_turn: Final = ContextSetting[Turn]()
 
@@ -74,7 +84,10 @@ def give_turns(
     return run_in_turn
 
 
-def take_turn() -> Turn | None:
-    """Return the turn of the call of a batch that this context makes; None for other calls, and those inside of it."""
+def take_turn() -> Turn:
+    """Return the turn of the call of a batch that this context makes; others, and calls inside of it, have none."""
     turn = _current_turn.get()
-    return turn if turn is not None and turn.take() else None
+    if turn is None or turn.is_taken:
+        return NO_TURN
+    turn.is_taken = True
+    return turn

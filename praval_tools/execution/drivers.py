@@ -63,7 +63,7 @@ def drive(runtime: Runtime, steps: CallPipeline) -> ToolResult:
 
 
 def _append(step: AppendToJournal) -> object:
-    if step.turn is None:
+    if step.turn.is_over:
         return step.store.append([step.item])[0]
     try:
         written = step.store.submit([step.item])

@@ -11,7 +11,7 @@ from praval_tools.access.events import GrantSpent
 from praval_tools.access.records import Principal, list_members
 from praval_tools.access.rules import AccessPath, AccessResolution, RecordsBeforeSpending, resolve_access
 from praval_tools.access.state import AccessState
-from praval_tools.execution.batch_turns import Turn
+from praval_tools.execution.batch_turns import NO_TURN, Turn
 from praval_tools.execution.context import CALL, ENDED, Frame, FrameScope, activate_frame, ensure_call, make_frame
 from praval_tools.execution.deps import get_deps
 from praval_tools.execution.engines.jobs import Job
@@ -317,7 +317,7 @@ class AppendToJournal(msgspec.Struct, eq=False, gc=False):
 
     store: RecordStore
     item: object
-    turn: Turn | None = None
+    turn: Turn = NO_TURN
     """The turn that ends as soon as the records are on their way."""
 
 

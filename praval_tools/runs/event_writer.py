@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from praval_tools.errors import JournalError, JournalWarning, get_user_stacklevel
-from praval_tools.execution.batch_turns import Turn
+from praval_tools.execution.batch_turns import NO_TURN, Turn
 from praval_tools.execution.effects import AppendToJournal, RunTool
 from praval_tools.journal.events import EventType
 from praval_tools.journal.redaction.marker_key import has_marker, is_private, read_key_ids
@@ -74,13 +74,8 @@ class CallWriteState(msgspec.Struct):
     waiting_request: tuple[ApprovalRequest, Record] | None = None
     attempt: Attempt | None = None
     is_unrecorded: bool = False
-    turn: Turn | None = None
+    turn: Turn = NO_TURN
     """Its turn in a batch, which ends with its first record."""
-
-    def take_turn(self) -> Turn | None:
-        """Return its turn, for whoever ends it; None where that was done."""
-        turn, self.turn = self.turn, None
-        return turn
 
     def begin_attempt(self) -> Attempt | None:
         """Return the attempt that begins now, inside of that of this context; the one before is given up."""
@@ -181,7 +176,7 @@ class EventWriter:
         """
         item = self._add_key_id(item)
         try:
-            answer: Answer = yield AppendToJournal(self.store, item, write_state.take_turn())
+            answer: Answer = yield AppendToJournal(self.store, item, write_state.turn)
         except JournalError as error:
             answer = Answer(Status.FAILED, error=error)
         except BaseException as error:

@@ -79,8 +79,7 @@ class Recorder:
         plan = self.plans.find_plan(call, progress.principal)
         run = self._matcher.find_run(self, call)
         if run is None:
-            if turn is not None:
-                turn.end()
+            turn.end()
             progress.call = with_parent_id(call.with_id())
             principal = get_principal_text(progress)
             builder = CallRecordBuilder(progress.call, plan, self.runtime.clock, principal=principal)
@@ -100,7 +99,7 @@ class Recorder:
         return replace(result, tool_call_id=original.tool_call_id)
 
     def _replay_or_record(
-        self, progress: CallProgress, steps: CallPipeline, plan: CallPlan, run: OpenRun, turn: Turn | None
+        self, progress: CallProgress, steps: CallPipeline, plan: CallPlan, run: OpenRun, turn: Turn
     ) -> CallPipeline:
         """
         Return the recorded result of a call of *run*, or run and record a call that has none.
@@ -111,13 +110,11 @@ class Recorder:
         entry: ReplayEntry | None = None
         held: list[ReplayEntry] = []
         try:
-            if turn is not None:
-                turn.wait()
+            turn.wait()
             answered = self.approvals.list_answered(run.run_id) if run.recording.needs_answered(query) else ()
             entry = run.recording.find_or_create_entry(query, self.runtime.clock.new_id, held=held, answered=answered)
             if not held and entry.status != "done":
-                if turn is not None:
-                    turn.end()
+                turn.end()
                 yield from self._matcher.claim_entry(run, entry, held=held)
             if run.strict_fingerprint:
                 check_fingerprint(run, entry, query)
@@ -132,7 +129,7 @@ class Recorder:
 
     def _replay_or_run(
         self, progress: CallProgress, steps: CallPipeline, plan: CallPlan, run: OpenRun,
-        query: ReplayQuery, entry: ReplayEntry, turn: Turn | None,
+        query: ReplayQuery, entry: ReplayEntry, turn: Turn,
     ) -> CallPipeline:  # fmt: skip
         """Return the result of *entry*, the recorded call that a call of *run* repeats; run it where it has none."""
         call, status_before = progress.call, entry.status
@@ -232,8 +229,7 @@ class Recorder:
             write_state.run.check_open(write_state.attempt)  # it may have waited since
         if not (yield from self._call_writer.write_start(write_state, run)):
             return None
-        if (turn := write_state.take_turn()) is not None:  # the start is written with the end
-            turn.end()
+        write_state.turn.end()  # where the start is written with the end
         try:
             write_state.last_execution, run.stored_grants = run, write_state.stored_grants
             with use_run(write_state.run), use_setting(current_attempt, write_state.begin_attempt()):

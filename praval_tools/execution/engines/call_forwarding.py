@@ -96,11 +96,9 @@ class CallForwarder:
         places = tuple((place, pack_value(secret)) for place, secret in progress.marked_places)
         message = MakeCall(number, call_number, call, progress.principal, known, trace, marked_values, places)
         try:
-            if turn is not None:
-                turn.wait()
+            turn.wait()
             self._send(message)
-            if turn is not None:
-                turn.end()
+            turn.end()
             if progress.is_async:
                 yield WaitForCall(future, call.tool_call_id or "")
             answer = future.result()
