@@ -376,6 +376,6 @@ _get_first_position, _get_position = attrgetter("first_position"), attrgetter("p
 
 
 def _count_before(waiting: Iterable[ReplayEntry], entry: ReplayEntry) -> int:
-    """Return how many of the equal calls that are found again come before *entry*, which is one of them."""
-    before = takewhile(lambda one: one.is_found_again and one.position < entry.position, waiting)
+    """Return how many of the equal calls that come first were made before *entry*, which is one of them."""
+    before = takewhile(lambda one: one.comes_first and one.position < entry.position, waiting)
     return sum(1 for _ in before)

@@ -136,9 +136,9 @@ class ReplayEntry(msgspec.Struct, eq=False):
     start: Record | None = None
     end: Record | None = None
     position: int = 0
-    """Its number among equal calls: in the order in which calls are made, a new one where it was stopped before."""
+    """Its number in the run, by which equal calls are ordered; a new one where it was stopped before."""
     first_position: int = 0
-    """The number that it had first, by which it is found by position."""
+    """The number that it had first, by which calls are found by position."""
     has_given_id: bool = False
     """Whether its caller gave it its id; else the library made that."""
     attempts: int = -1
@@ -154,7 +154,7 @@ class ReplayEntry(msgspec.Struct, eq=False):
     was_stopped: bool = False
     """Whether the last call that requested it was stopped before its tool was entered."""
     has_ended_in_doubt: bool = False
-    """Whether a call of this opening of the run ended with it, in doubt."""
+    """Whether the last call that found it since the run was opened here ended in doubt."""
     is_resolved: bool = False
     """Whether a person resolved it since the run was opened here, and it was not made again since."""
     is_matched: bool = False
@@ -228,8 +228,8 @@ class ReplayEntry(msgspec.Struct, eq=False):
         return max(1, self.attempts + 1)
 
     @property
-    def is_found_again(self) -> bool:
-        """Whether it was found in this opening of the run, and the next equal call may be that call again."""
+    def comes_first(self) -> bool:
+        """Whether it comes before the equal calls that were not found yet since the run was opened here."""
         return self.is_matched or self.was_stopped or self.is_resolved or self.is_asked
 
     @property

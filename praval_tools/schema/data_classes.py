@@ -278,7 +278,7 @@ def _build_model_schema(hint: Hint, builder: SchemaBuilder) -> JsonSchema:
 def _make_model_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHook:
     @cache
     def compile_check() -> Any:
-        return compile_schema(close_object_schemas(hint.model_json_schema()), has_wide_times=True).is_valid
+        return compile_schema(close_object_schemas(hint.model_json_schema()), takes_iso_8601=True).is_valid
 
     @cache
     def get_max_depth() -> int:

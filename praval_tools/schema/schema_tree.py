@@ -39,6 +39,11 @@ def map_subschemas(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> J
     return changed
 
 
+def has_early_draft(schema: object) -> bool:
+    """Tell whether a schema says that it is of a draft of JSON Schema up to draft-07."""
+    return isinstance(schema, Mapping) and "draft-0" in str(schema.get("$schema"))
+
+
 def refer_to(schema: Any, base: str, *, also_definitions: bool) -> Any:
     """
     Return *schema* with references into the schema that is known as *base*, instead of into its own root.

@@ -8,11 +8,11 @@ ISO 8601 does, and the schemas of pydantic models say the same formats of such v
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 from praval_tools.lazy_regex import LazyRegex
-from praval_tools.schema.schema_tree import SchemaPart
+from praval_tools.schema.schema_tree import SchemaPart, has_early_draft
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -21,8 +21,6 @@ _DURATION: Final = LazyRegex(
     r"-?P(?=.)(?:[0-9]+Y)?(?:[0-9]+M)?(?:[0-9]+W)?(?:[0-9]+D)?"
     r"(?:T(?=.)(?:[0-9]+H)?(?:[0-9]+M)?(?:[0-9]+(?:[.][0-9]+)?S)?)?"
 )
-_FIRST_DRAFTS: Final = ("draft-04", "draft-06", "draft-07")
-"""They know no format for durations, and leave a format that they do not know unchecked."""
 
 
 @cache
@@ -32,15 +30,9 @@ def _get_rfc_validator(name: str) -> jsonschema_rs.Validator:
     return jsonschema_rs.validator_for({"format": name}, validate_formats=True)
 
 
-def _is_date_time(text: str) -> bool:
-    """Tell whether *text* is a date-time, with or without an offset."""
-    is_valid = _get_rfc_validator("date-time").is_valid
-    return is_valid(text) or is_valid(f"{text}Z")
-
-
-def _is_time(text: str) -> bool:
-    """Tell whether *text* is a time, with or without an offset."""
-    is_valid = _get_rfc_validator("time").is_valid
+def _is_time(name: str, text: str) -> bool:
+    """Tell whether *text* has the format *name*, with or without an offset."""
+    is_valid = _get_rfc_validator(name).is_valid
     return is_valid(text) or is_valid(f"{text}Z")
 
 
@@ -49,12 +41,10 @@ def _is_duration(text: str) -> bool:
     return _DURATION.fullmatch(text) is not None
 
 
-_FORMATS: Final = {"date-time": _is_date_time, "time": _is_time, "duration": _is_duration}
+_TIMES: Final[Mapping[str, Callable[[str], bool]]] = {name: partial(_is_time, name) for name in ("date-time", "time")}
+_ALL: Final[Mapping[str, Callable[[str], bool]]] = {**_TIMES, "duration": _is_duration}
 
 
 def get_time_formats(schema: SchemaPart) -> Mapping[str, Callable[[str], bool]]:
-    """Return the check of each format for times that the draft of *schema* knows."""
-    draft = str(schema.get("$schema", "")) if isinstance(schema, Mapping) else ""
-    if any(first in draft for first in _FIRST_DRAFTS):
-        return {name: check for name, check in _FORMATS.items() if name != "duration"}
-    return _FORMATS
+    """Return the check of each format for times that the draft of *schema* knows: early ones leave durations alone."""
+    return _TIMES if has_early_draft(schema) else _ALL

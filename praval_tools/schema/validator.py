@@ -17,6 +17,7 @@ from praval_tools.schema.keywords import REASONS, get_keywords
 from praval_tools.schema.schema_tree import (
     JsonSchema,
     SchemaPart,
+    has_early_draft,
     inline_references,
     iter_schemas,
     map_subschemas,
@@ -42,19 +43,19 @@ def refuse_retrieval(uri: str) -> NoReturn:
     raise ValueError(f"the reference {shorten_repr(uri)} leads outside the schema and is not fetched")
 
 
-def compile_schema(schema: SchemaPart, *, has_wide_times: bool = False) -> jsonschema_rs.Validator:
+def compile_schema(schema: SchemaPart, *, takes_iso_8601: bool = False) -> jsonschema_rs.Validator:
     """
     Return the validator of *schema*: formats are checked, nothing is fetched, patterns run in linear time.
 
     Args:
         schema: A JSON Schema.
-        has_wide_times: Take times without an offset, and all durations of ISO 8601, as pydantic does.
+        takes_iso_8601: Take times without an offset, and all durations, as ISO 8601 and pydantic do.
     """
     import jsonschema_rs
 
     keywords = get_keywords(schema)
     options: dict[str, Any] = {"validate_formats": True, "retriever": refuse_retrieval, "keywords": keywords}
-    if has_wide_times:
+    if takes_iso_8601:
         options["formats"] = get_time_formats(schema)
     try:
         return jsonschema_rs.validator_for(schema, pattern_options=jsonschema_rs.RegexOptions(), **options)
@@ -122,7 +123,7 @@ class Validator:
 
     def _get_validator(self) -> jsonschema_rs.Validator:
         if self._compiled is None:
-            self._compiled = compile_schema(dict(self.schema), has_wide_times=True)
+            self._compiled = compile_schema(dict(self.schema), takes_iso_8601=True)
         return self._compiled
 
     def _get_report_validator(self) -> jsonschema_rs.Validator:
@@ -132,7 +133,7 @@ class Validator:
             if self._located_schema != self.schema:
                 added = {key: value for key, value in self._root_definition.items() if key != "$schema"}
                 schema |= {key: {**schema.get(key, {}), **value} for key, value in added.items()}
-            self._report = schema, compile_schema(schema, has_wide_times=True)
+            self._report = schema, compile_schema(schema, takes_iso_8601=True)
         return self._report[1]
 
     @first_use_property
@@ -171,14 +172,14 @@ class Validator:
             standalone = part
             if isinstance(part, Mapping):
                 standalone = {**refer_to(part, _ROOT_URI, also_definitions=True), **self._root_definition}
-            cached = self._part_validators[id(part)] = (part, compile_schema(standalone, has_wide_times=True))
+            cached = self._part_validators[id(part)] = (part, compile_schema(standalone, takes_iso_8601=True))
         return cached[1]
 
     @property
     def _root_definition(self) -> JsonSchema:
         """The whole schema, to which the references of parts lead, where its draft of JSON Schema has definitions."""
         dialect = {key: self.schema[key] for key in ("$schema",) if key in self.schema}
-        keyword = "definitions" if "draft-0" in str(dialect.get("$schema")) else "$defs"
+        keyword = "definitions" if has_early_draft(self.schema) else "$defs"
         return {**dialect, keyword: {_ROOT_URI: {**self.schema, "$id": _ROOT_URI, "id": _ROOT_URI}}}
 
     def fill_defaults(self, arguments: dict[str, Any]) -> dict[str, Any]:

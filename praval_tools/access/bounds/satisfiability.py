@@ -144,7 +144,7 @@ def _iter_conjuncts(schemas: Iterable[SchemaPart]) -> Iterator[SchemaPart]:
 def _build_check(schema: SchemaPart) -> Callable[[object], bool]:
     """Return what tells whether a value may be valid."""
     try:
-        validator = compile_schema(schema, has_wide_times=True)
+        validator = compile_schema(schema, takes_iso_8601=True)
     except ValueError:
         return lambda value: True
 

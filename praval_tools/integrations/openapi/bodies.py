@@ -232,12 +232,11 @@ def write_body(body: Body, value: object) -> tuple[bytes, str]:
 def _write_field(body: Body, fields: Mapping[str, object], name: str, item: object) -> list[tuple[str, str]]:
     default = ParameterStyle(name=name, place="query", style="form", explode=True)
     style = body.encodings.get(name, default)
-    if style is default and is_json_type(body.media_types.get(name, "")):
+    is_json = isinstance(item, dict) or is_json_type(body.media_types.get(name, ""))
+    if is_json and style is default:  # of objects that is what the specification says
         items = item if isinstance(item, list) else [item]
         check_not_empty(name, items)
         return [pair for part in items for pair in write_query_pairs(default, to_compact_json(part))]
-    if isinstance(item, dict) and style is default:  # as JSON, which is what the specification says
-        return write_query_pairs(default, to_compact_json(item))
     return write_query_pairs(style, item, (_list_names(body, fields, left_out=name) | fields.keys()) - {name})
 
 

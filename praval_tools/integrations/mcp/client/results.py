@@ -63,7 +63,7 @@ def _list_blocks(blocks: Sequence[Content]) -> Content | list[Content | str]:
 
 def _check_structured(value: object, schema: JsonSchema) -> None:
     try:
-        error = next(iter(iter_errors(compile_schema(schema, has_wide_times=True), value)), None)
+        error = next(iter(iter_errors(compile_schema(schema, takes_iso_8601=True), value)), None)
     except ValueError as problem:
         raise McpToolError(f"The result cannot be checked against its outputSchema: {problem}") from None
     if error is not None:  # what came may be secret, its keys too: only what the schema says is shown
