@@ -32,6 +32,7 @@ MODULES_WITH_LOCKS = {
     "access/subscriptions.py": "renewed with its runtime",
     "config_loading/source.py": "renewed by its own handler",
     "config_loading/watcher.py": "belongs to the thread that watches, which a child does not have",
+    "execution/batch_turns.py": "of one batch, whose threads a child does not have",
     "execution/engines/call_forwarding.py": "of calls for which threads wait that a child does not have",
     "execution/engines/messages.py": "a child closes its end of each channel",
     "execution/engines/processes.py": "the engine renews its own",
