@@ -212,6 +212,8 @@ class WorkerCall:
                 state, is_lost = status.state, status.is_lost
                 if status.answer is not None:
                     return status.answer
+                if state is CallState.LATE:
+                    raise CallTimeoutError
                 if is_lost:
                     self._handle_loss(status)
                     send_at = now

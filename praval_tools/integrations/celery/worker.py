@@ -15,7 +15,9 @@ from itertools import count
 from typing import Final, Literal, Protocol
 
 import msgspec
+from billiard.einfo import ExceptionInfo
 from celery import Celery, Task
+from celery.exceptions import TimeLimitExceeded
 from celery.worker.consumer import Consumer
 from celery.worker.control import Panel
 from celery.worker.request import Request
@@ -73,15 +75,21 @@ class Heartbeat:
         with self._lock:
             self._processes[call_id] = process_id
 
-    def end(self, call_id: str, *, is_lost: bool) -> None:
-        """Renew it no more; where its process was lost, its caller learns of it at once."""
+    def end(self, call_id: str) -> int | None:
+        """Renew it no more; return the process that ran it."""
         with self._lock:
-            process_id = self._processes.pop(call_id, None)
-        if process_id is not None and is_lost:
-            try:
-                self._table.release(call_id, self.get_worker_name(process_id))
-            except JournalError as error:  # its lease ends by itself
-                _logger.warning("A lost call cannot be released: %s", error)
+            return self._processes.pop(call_id, None)
+
+    def end_lost(self, call_id: str, *, is_late: bool = False) -> None:
+        """Have the caller learn at once that the process is gone, or was killed as the time of the call was over."""
+        process_id = self.end(call_id)
+        if process_id is None:
+            return
+        end = self._table.end_late if is_late else self._table.release
+        try:
+            end(call_id, self.get_worker_name(process_id))
+        except JournalError as error:  # its lease ends by itself
+            _logger.warning("A lost call cannot be released: %s", error)
 
     def stop(self) -> None:
         """Renew nothing any more."""
@@ -95,7 +103,7 @@ class Heartbeat:
                 processes = dict(self._processes)
             for call_id in [call_id for call_id, process_id in processes.items() if not _is_alive(process_id)]:
                 del processes[call_id]
-                self.end(call_id, is_lost=True)
+                self.end_lost(call_id)
             try:
                 if look % _RENEW_LOOKS == 0:
                     calls = [(call_id, self.get_worker_name(pid)) for call_id, pid in processes.items()]
@@ -196,15 +204,15 @@ def build_request_class(heartbeat: Heartbeat) -> type[Request]:
             super().on_accepted(pid, time_accepted)
 
         def on_success(self, *args: object, **options: object) -> None:
-            heartbeat.end(self.id, is_lost=False)
+            heartbeat.end(self.id)
             super().on_success(*args, **options)
 
-        def on_failure(self, *args: object, **options: object) -> None:
-            heartbeat.end(self.id, is_lost=True)
-            super().on_failure(*args, **options)
+        def on_failure(self, exc_info: ExceptionInfo, *args: object, **options: object) -> None:
+            heartbeat.end_lost(self.id, is_late=exc_info.type is TimeLimitExceeded)
+            super().on_failure(exc_info, *args, **options)
 
         def on_timeout(self, soft: bool, timeout: float) -> None:
-            heartbeat.end(self.id, is_lost=True)
+            heartbeat.end_lost(self.id, is_late=True)
             super().on_timeout(soft, timeout)
 
     return CallRequest

@@ -20,11 +20,12 @@ _MICROSECONDS: Final = 1_000_000
 
 
 class CallState(StrEnum):
-    """How far a call is: it waits for a worker, runs there, has an answer, or nobody waits for it any more."""
+    """How far a call is: it waits for a worker, runs there, has an answer, was ended late, or nobody waits for it."""
 
     WAITING = "waiting"
     RUNNING = "running"
     ENDED = "ended"
+    LATE = "late"
     GIVEN_UP = "given_up"
 
 
@@ -111,6 +112,11 @@ class WorkerCallTable:
         """End the lease of a call whose worker is gone."""
         with self._write(is_awaited=False) as (connection, statements):
             statements.release.execute(connection, call=call_id, by=worker)
+
+    def end_late(self, call_id: str, worker: str) -> None:
+        """End a call whose worker killed its process, as its time was over."""
+        with self._write(is_awaited=False) as (connection, statements):
+            statements.end_late.execute(connection, call=call_id, by=worker)
 
     def end(self, call_id: str, attempt: int, answer: bytes) -> bool:
         """Store the answer of an attempt; tell whether it still counts."""
@@ -228,6 +234,7 @@ class _WorkerCallStatements:
         self.extend = _Statement(running.values(start_by=start_end), dialect)
         self.renew = _Statement(ours.values(lease_until=lease_end), dialect)
         self.release = _Statement(ours.values(lease_until=0), dialect)
+        self.end_late = _Statement(ours.values(state=CallState.LATE.value), dialect)
         self.end = _Statement(ended.values(state=CallState.ENDED.value, answer=bind("given")), dialect)
         self.give_up = _Statement(given_up, dialect)
         is_one = table.id.in_(bind("calls", expanding=True))

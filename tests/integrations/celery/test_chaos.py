@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from textwrap import dedent
 
 import chaos_app
 import pytest
@@ -22,9 +23,9 @@ from telemetry_rig import Collector, collector
 from worker_rig import PORTS, SUPPORT, find_broker_problem
 
 from praval_tools import JournalError, Outcome, ToolCall, ToolResult
-from praval_tools.integrations.celery import engine
+from praval_tools.integrations.celery import engine, status_reader
 from praval_tools.integrations.celery.broker import RUN_ONCE, make_celery
-from praval_tools.journal.storage.worker_calls import WorkerCallTable
+from praval_tools.journal.storage.worker_calls import CallState, CallStatus, WorkerCallTable
 
 __all__ = ["collector", "place"]
 ON_REDIS = pytest.mark.parametrize("place", [("redis", "sqlite")], ids="-".join, indirect=True)
@@ -128,20 +129,31 @@ class TestCallsThatAreGivenUp:
     def test_by_a_caller_that_is_killed_while_a_worker_runs_them(self, place: Place) -> None:
         """What may have run is in doubt for the next process of the run, and is not run a second time."""
         place.home.start()
-        program = (
-            f"import chaos_app; r = chaos_app.make_registry({place.home.journal!r}, {place.home.broker!r}, "
-            f"{place.home.owner!r})\nwith r.run('nightly'):\n"
-            f"    result = r.agent('ann').execute(r.call if False else __import__('praval_tools').ToolCall("
-            f"'c', 'mark_slowly', {{'path': {str(place.file)!r}, 'seconds': 1}}))\n    print(result.outcome.value)"
-        )
-        command = [sys.executable, "-c", program]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SUPPORT), os.environ.get("PYTHONPATH", "")])}
-        first = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE)
+        first = begin_in_process(place, seconds=1)
         place.wait_for_marks()
         first.send_signal(signal.SIGKILL)
         first.communicate()
-        second = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
-        assert ("in_doubt", 1) == (second.stdout.strip(), place.marks), second.stderr
+        output, errors = begin_in_process(place, seconds=1).communicate(timeout=60)
+        assert ("in_doubt", 1) == (output.strip(), place.marks), errors
+
+    @ON_REDIS
+    def test_by_a_worker_before_their_caller_sees_that_their_time_is_over(
+        self, place: Place, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Broken promise: on a busy machine, the outcome of a call that took too long was that its worker is gone."""
+        wait_for_change = status_reader.WatchedCall.wait
+
+        def wait_for_end(call: status_reader.WatchedCall, seconds: float) -> CallStatus | None:
+            while True:  # as a caller that gets no processor meanwhile
+                status = wait_for_change(call, seconds)
+                if status is not None and (status.state is CallState.LATE or status.is_lost):
+                    return status
+
+        place.home.start()
+        place.registry.tool("mark_slowly", owned_by=place.home.owner, replace=True, timeout=0.5)(chaos_app.mark_slowly)
+        monkeypatch.setattr(status_reader.WatchedCall, "wait", wait_for_end)
+        result = place.execute("mark_slowly", path=str(place.file), seconds=60)
+        assert (Outcome.TIMEOUT, 1) == (result.outcome, place.marks)
 
 
 class TestMessages:
@@ -213,6 +225,23 @@ class TestTraces:
         span = collector.take_span()
         assert span.context is not None
         assert [f"{span.context.trace_id:032x}", f"{span.context.span_id:016x}"] == trace
+
+
+def begin_in_process(place: Place, *, seconds: float, timeout: float | None = None) -> subprocess.Popen[str]:
+    """Begin a call in a run of another process, which prints its outcome."""
+    program = f"""
+        import chaos_app
+        from praval_tools import ToolCall
+
+        home = ({place.home.journal!r}, {place.home.broker!r}, {place.home.owner!r})
+        call = ToolCall("c", "mark_slowly", {{"path": {str(place.file)!r}, "seconds": {seconds}}})
+        with chaos_app.make_registry(*home) as registry, registry.run("nightly"):
+            registry.tool("mark_slowly", owned_by=home[2], replace=True, timeout={timeout})(chaos_app.mark_slowly)
+            print(registry.agent("ann").execute(call).outcome.value)
+    """
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SUPPORT), os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, "-c", dedent(program)]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def get_outcome(wait: Callable[[], ToolResult]) -> Outcome | None:
