@@ -85,9 +85,8 @@ class Heartbeat:
         process_id = self.end(call_id)
         if process_id is None:
             return
-        end = self._table.end_late if is_late else self._table.release
         try:
-            end(call_id, self.get_worker_name(process_id))
+            self._table.release(call_id, self.get_worker_name(process_id), is_late=is_late)
         except JournalError as error:  # its lease ends by itself
             _logger.warning("A lost call cannot be released: %s", error)
 

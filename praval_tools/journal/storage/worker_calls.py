@@ -108,15 +108,11 @@ class WorkerCallTable:
             with self._write(is_awaited=False) as (connection, statements):
                 statements.renew.execute(connection, call=call_id, by=worker, lease=lease)
 
-    def release(self, call_id: str, worker: str) -> None:
-        """End the lease of a call whose worker is gone."""
+    def release(self, call_id: str, worker: str, *, is_late: bool = False) -> None:
+        """End the lease of a call whose process is gone, or the call where that was killed as its time was over."""
         with self._write(is_awaited=False) as (connection, statements):
-            statements.release.execute(connection, call=call_id, by=worker)
-
-    def end_late(self, call_id: str, worker: str) -> None:
-        """End a call whose worker killed its process, as its time was over."""
-        with self._write(is_awaited=False) as (connection, statements):
-            statements.end_late.execute(connection, call=call_id, by=worker)
+            statement = statements.end_late if is_late else statements.release
+            statement.execute(connection, call=call_id, by=worker)
 
     def end(self, call_id: str, attempt: int, answer: bytes) -> bool:
         """Store the answer of an attempt; tell whether it still counts."""
