@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from praval_tools.errors import JournalError, RegistryClosedError, ReplayMismatchError, ToolError, ToolUsageError
 from praval_tools.execution.batch_turns import give_turns
 from praval_tools.execution.engines.threads import NoFreeThreadError
+from praval_tools.execution.event_loops import is_self_cancelled
 from praval_tools.execution.failures import StaleDecisionError
 from praval_tools.execution.plain_calls import to_plain_call
 from praval_tools.names import get_plain_type, has_type, shorten_repr
@@ -166,8 +167,11 @@ async def _run_as_tasks(indexes: Sequence[int], run_call: Callable[[int], Awaita
     async def run_task(index: int) -> None:
         try:
             await run_call(index)
-        except asyncio.CancelledError:
-            raise
+        except asyncio.CancelledError as error:
+            if not is_self_cancelled():
+                raise
+            failures.append(error)  # else the group would leave it out
+            raise _CallFailedError from None
         except BaseException as error:  # asyncio asks for its class, which may run code of the tool
             if get_plain_type(error) in _ENDS_OF_LOOPS:
                 raise

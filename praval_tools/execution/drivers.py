@@ -27,7 +27,7 @@ from praval_tools.execution.event_loops import (
     make_deadline_runner,
 )
 from praval_tools.execution.exclusive import ExclusiveTimeoutError
-from praval_tools.execution.failures import CallCancelledError, StaleDecisionError
+from praval_tools.execution.failures import CallCancelledError, StaleDecisionError, get_cancelled_error
 from praval_tools.execution.results import (
     build_not_run_result,
     build_refused_result,
@@ -145,8 +145,8 @@ def _ask_approval(runtime: Runtime, step: RequestApproval) -> ApprovalAnswer | N
                     return Deny("the handler is async, and this is a sync call where an event loop runs")
                 with runtime.threads.release_thread():
                     answer = runtime.background_loop.run(await_in_frame(runtime.make_operator_frame(), answer))
-    except Exception as error:  # isolation: whatever the handler raises is a denial
-        return Deny(f"the handler raised {get_class_name(type(error))}: {describe_error(error)}")
+    except (Exception, get_cancelled_error()) as error:  # isolation: whatever the handler raises is a denial
+        return _deny_for(error)
     return runtime.approvals.interpret_answer(request, answer)
 
 
@@ -162,9 +162,17 @@ async def _ask_approval_async(runtime: Runtime, step: RequestApproval) -> Approv
             answer = await await_in_frame(runtime.make_operator_frame(), _await_handler(runtime, handler, request))
     except TimeoutError:
         return Deny("nobody answered in time")
+    except asyncio.CancelledError as error:
+        if not is_self_cancelled():
+            raise
+        return _deny_for(error)
     except Exception as error:  # isolation: whatever the handler raises is a denial
-        return Deny(f"the handler raised {get_class_name(type(error))}: {describe_error(error)}")
+        return _deny_for(error)
     return runtime.approvals.interpret_answer(request, answer)
+
+
+def _deny_for(error: BaseException) -> Deny:
+    return Deny(f"the handler raised {get_class_name(type(error))}: {describe_error(error)}")
 
 
 async def _await_handler(
@@ -324,6 +332,8 @@ async def _run_sync_tool_async(runtime: Runtime, run: RunTool) -> ToolResult | N
             return None
         except ExclusiveTimeoutError as error:
             return _build_limited_result(run, error)
+        except CallCancelledError:
+            return build_run_cancelled_result(run, started)
         except (Exception, SystemExit) as error:  # the tool seam: whatever it raises is a result
             if run.attempts or not has_type(error, ToolUsageError):
                 return build_tool_error_result(run, error, started)  # else it would have to wait, which a thread can

@@ -15,7 +15,7 @@ from praval_tools.execution.batch_turns import NO_TURN, Turn
 from praval_tools.execution.context import CALL, ENDED, Frame, FrameScope, activate_frame, ensure_call, make_frame
 from praval_tools.execution.deps import get_deps
 from praval_tools.execution.engines.jobs import Job
-from praval_tools.execution.failures import StaleDecisionError
+from praval_tools.execution.failures import CallCancelledError, StaleDecisionError, get_cancelled_error
 from praval_tools.execution.runtime import Runtime
 from praval_tools.names import OPERATOR
 from praval_tools.tools.call import ToolCall
@@ -237,6 +237,8 @@ class RunTool(msgspec.Struct, eq=False):
                     return self.enter_elsewhere()
                 value = self.tool.implementation.function(**self.build_keywords())
                 return complete_value(value, self.tool.name)
+        except get_cancelled_error():
+            raise CallCancelledError from None
         finally:
             counter.pop()
 

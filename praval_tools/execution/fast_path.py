@@ -24,7 +24,7 @@ from praval_tools.access.state import AccessState
 from praval_tools.execution.call_progress import CallProgress, PolicyAnswers
 from praval_tools.execution.context import CALL, Frame, FrameScope, current_frame, find_active_frame, may_call_as
 from praval_tools.execution.event_loops import is_self_cancelled, make_deadline_resumer
-from praval_tools.execution.failures import CallCancelledError, StaleDecisionError
+from praval_tools.execution.failures import CallCancelledError, StaleDecisionError, get_cancelled_error
 from praval_tools.execution.limits import LimitPlace, LimitUsage
 from praval_tools.execution.plain_calls import to_plain_call
 from praval_tools.execution.policies import ask_policies
@@ -170,6 +170,8 @@ _CANCELLED = """except CancelledError:
     if is_self_cancelled(): raise CallCancelledError from None
     raise
 """
+_CANCELLED_SYNC = """except get_cancelled_error(): raise CallCancelledError from None
+"""
 _RELEASE = """finally:
     try:
         if places: release(places)
@@ -193,6 +195,8 @@ _NAMES: dict[str, object] = {
     "find_active_frame": find_active_frame,
     "may_call_as": may_call_as,
     "undo_open_changes": undo_open_changes,
+    "get_cancelled_error": get_cancelled_error,
+    "CallCancelledError": CallCancelledError,
     "COMPLETE": COMPLETE_TYPES,
     "complete_value": complete_value,
 }
@@ -241,7 +245,7 @@ def _compile_factory(
         CHECKS_AS_AGENT=checks_as_agent,
         MISS="cancel_steps(arguments, places)" if has_steps else "FastPathMiss",
         RUN=(_RUN_ASYNC if is_async else _RUN).format(call=body.call, name=implementation.name),
-        CANCELLED=_CANCELLED if is_async else "",
+        CANCELLED=_CANCELLED if is_async else _CANCELLED_SYNC,
         RESET=_RESET_ASYNC if is_async else _RESET,
         RELEASE=_RELEASE if has_steps else "",
     )
@@ -249,7 +253,7 @@ def _compile_factory(
     if is_async:
         from asyncio import CancelledError
 
-        namespace |= {"CancelledError": CancelledError, "CallCancelledError": CallCancelledError, "DONE": DONE,
+        namespace |= {"CancelledError": CancelledError, "DONE": DONE,
                       "is_self_cancelled": is_self_cancelled, "store_complete": _await_complete_into}  # fmt: skip
     exec(compile(source, f"<fast path of {implementation.name}>", "exec"), namespace)  # noqa: S102
     return namespace["make"]  # type: ignore[no-any-return]

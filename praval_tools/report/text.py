@@ -8,8 +8,11 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 _UNSAFE_CHARACTERS = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
+    "[\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff]"
 )
+"""Control characters, halves of pairs, and what shows nothing: `Default_Ignorable_Code_Point` of Unicode."""
 
 
 def sanitize_text(text: object, *, keep_line_breaks: bool = False, max_length: int | None = None) -> str:
@@ -28,7 +31,9 @@ def sanitize_text(text: object, *, keep_line_breaks: bool = False, max_length: i
 
 def _escape_character(character: str) -> str:
     code = ord(character)
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+    if code < 256:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 65_536 else f"\\U{code:08x}"
 
 
 def format_arguments(arguments: object) -> str:

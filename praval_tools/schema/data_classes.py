@@ -294,7 +294,12 @@ def _make_model_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHo
             raise Mismatch(f"does not fit the schema of {get_class_name(hint)}")
         if get_max_depth() < MAX_DEPTH and _get_object_depth(given) > get_max_depth():
             raise Mismatch(f"is nested more than {get_max_depth()} levels deep, and pydantic tries every union in it")
-        model = _validate_model(hint, given)
+        try:
+            model = _validate_model(hint, given)
+        except Mismatch:
+            if not decoders.reads_results:
+                raise
+            model, fits = _validate_model(hint, given, is_strict=False), False  # it may write durations as numbers
         if not fits and not _is_written_as(model, value):
             raise Mismatch(f"is not what {get_class_name(hint)} writes")
         return model
@@ -302,17 +307,17 @@ def _make_model_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHo
     return decode
 
 
-def _validate_model(hint: Hint, value: object) -> object:
+def _validate_model(hint: Hint, value: object, *, is_strict: bool = True) -> object:
     import json
 
     from pydantic import ValidationError
 
     try:
         try:
-            return hint.model_validate_json(json.dumps(value, allow_nan=False), strict=True)
+            return hint.model_validate_json(json.dumps(value, allow_nan=False), strict=is_strict)
         except ValidationError:
             text = json.dumps(_convert_integral_floats(value), allow_nan=False)
-            return hint.model_validate_json(text, strict=True)
+            return hint.model_validate_json(text, strict=is_strict)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise Mismatch(str(first["msg"]), *reversed(first["loc"])) from None

@@ -17,7 +17,7 @@ from functools import cache
 from ipaddress import ip_interface
 from pathlib import PurePosixPath, PureWindowsPath
 from types import MappingProxyType
-from typing import Final, cast
+from typing import Any, Final, cast
 from uuid import UUID
 
 from praval_tools.schema.class_fields import (
@@ -76,10 +76,16 @@ def have_same_reading(first: str, second: str) -> bool:
     kinds = (datetime, date, time, timedelta)
     return any(
         left == right and type(left) is type(right)
-        for read in (*map(_get_decode_hook, kinds), _read_uuid, _read_interface)
+        for read in (*map(_get_decode_hook, kinds), _read_local_time, _read_uuid, _read_interface)
         for left in _read_by(read, first)
         for right in _read_by(read, second)
     )
+
+
+def _read_local_time(text: object, place: object) -> object:
+    """Return a date-time without an offset."""
+    value: Any = _get_decode_hook(datetime)(f"{text}Z".upper(), place)
+    return value.replace(tzinfo=None)
 
 
 def _read_uuid(text: object, _: object) -> object:
@@ -105,6 +111,8 @@ def _iter_readings(text: str) -> Iterator[object]:
     for kind in _READ_TYPES:
         with suppress(Mismatch):
             yield _get_decode_hook(kind)(text, None)
+    with suppress(Mismatch):
+        yield _read_local_time(text, None)
     with suppress(ValueError):
         yield UUID(text)  # in braces or without hyphens, too
     with suppress(ValueError, OverflowError):  # the latter of what is infinite
@@ -166,10 +174,11 @@ def _iter_leaf_spellings(value: object) -> Iterator[object]:
     kind = type(value)
     if not value:
         return
-    with suppress(Exception):  # the seam to parts of it that are not Python's own, such as a time zone
+    with suppress(Exception):  # a time without an offset has no JSON form
         yield _get_encode_hook(cast("Hashable", kind))(value)
-        if kind is bytes:
-            return
+    if kind is bytes:
+        return
+    with suppress(Exception):  # the seam to parts of it that are not Python's own, such as a time zone
         yield str(value)
         if isinstance(value, UUID):
             yield value.hex

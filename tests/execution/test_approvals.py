@@ -84,6 +84,23 @@ class TestHandler:
         assert (Outcome.APPROVAL_DENIED, []) == (result.outcome, ran)
         assert "ZeroDivisionError" in str(result.error)
 
+    @pytest.mark.parametrize("is_async", [False, True])
+    def test_whose_wait_is_cancelled(
+        self, registry: ToolRegistry, execute: Execute, name: str, ran: list[Any], *, is_async: bool
+    ) -> None:
+        """Broken promise: a handler whose future somebody cancelled ended the caller, and left None in a batch."""
+
+        async def wait(_: object = None) -> Allow:
+            closed = asyncio.get_running_loop().create_future()
+            closed.cancel()
+            return Allow(by=await closed)
+
+        registry.set_approval_handler(wait if is_async else lambda _: asyncio.run(wait()))
+        outcomes = [execute(call(name)).outcome]
+        outcomes += [one.outcome for one in asyncio.run(registry.aexecute_batch([call(name), call(name, "2")]))]
+        assert [Outcome.APPROVAL_DENIED] * 3 == outcomes
+        assert not ran
+
     def test_that_is_async(self, registry: ToolRegistry, execute: Execute, name: str) -> None:
         """An async handler works from sync and from async code."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,19 @@ def registry(request: pytest.FixtureRequest) -> ToolRegistry:
 def call_as(agent: Any, amount: int = 1) -> ToolCall:
     """Return a call of `pay`."""
     return ToolCall(None, "pay", {"amount": amount}, agent)
+
+
+class TestFailures:
+    @pytest.mark.parametrize("error", [ValueError, asyncio.CancelledError])
+    def test_refuse(self, registry: ToolRegistry, execute: Execute, error: type[BaseException]) -> None:
+        """What a policy raises is a no, also where the loop that it ran for itself was cancelled."""
+
+        def judge(*_: object) -> None:
+            raise error("no")
+
+        registry.add_policy(judge)
+        results = [execute(call_as("boss")), *asyncio.run(registry.aexecute_batch([call_as("boss"), call_as("boss")]))]
+        assert [Outcome.FORBIDDEN] * 3 == [result.outcome for result in results]
 
 
 class TestMembers:

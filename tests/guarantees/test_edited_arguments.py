@@ -7,6 +7,7 @@ import json
 import re
 from collections import deque
 from dataclasses import dataclass, field
+from datetime import datetime
 from ipaddress import IPv4Interface, IPv6Address
 from pathlib import PurePosixPath
 from typing import Annotated, Any, NamedTuple, NotRequired, Self
@@ -172,6 +173,10 @@ class Host(BaseModel):
     amount: IPv4Interface
 
 
+class Meeting(BaseModel):
+    amount: datetime
+
+
 class ByPath(BaseModel):
     amount: dict[PurePosixPath, int]
 
@@ -249,7 +254,13 @@ def test_fields_that_pydantic_writes_otherwise(kind: Any, given: Any) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "given", "written"),
-    [(Address, "fe80::1", "FE80:0::2"), (Host, "10.0.0.1", "10.0.0.2"), (Points, [1, 2], [3, 4]), (Numbers, [1], [2])],
+    [
+        (Address, "fe80::1", "FE80:0::2"),
+        (Host, "10.0.0.1", "10.0.0.2"),
+        (Points, [1, 2], [3, 4]),
+        (Numbers, [1], [2]),
+        (Meeting, "2026-01-02T03:04:05", "2026-01-02t03:04:06.50"),
+    ],
     ids=str,
 )
 def test_fields_that_an_approver_writes_in_another_spelling(kind: Any, given: Any, written: Any) -> None:

@@ -129,6 +129,7 @@ class TestCallsFromInside:
             ("nope", "UnknownToolCallError", "Tool 'nope' not found"),
             ("add", "ToolArgumentsError", "Arguments for 'add' are invalid"),
             ("cancel_itself", "ToolCallError", "cancelled"),
+            ("cancel_itself_now", "ToolCallError", "cancelled"),
         ],
     )
     def test_raise_typed_errors(self, home: Home, name: str, error: str, text: str) -> None:

@@ -66,12 +66,10 @@ class TestErrors:
         with pytest.raises(KeyboardInterrupt):
             home.execute("fail", kind="interrupt")
 
-    def test_of_an_async_tool_that_cancels_itself(self, home: Home) -> None:
+    @pytest.mark.parametrize("name", ["cancel_itself", "cancel_itself_now"])
+    def test_of_a_tool_that_cancels_itself(self, home: Home, name: str) -> None:
         """A cancellation that nobody asked for is an outcome."""
-        assert [Outcome.CANCELLED] * 2 == [
-            home.execute("cancel_itself").outcome,
-            home.aexecute("cancel_itself").outcome,
-        ]
+        assert [Outcome.CANCELLED] * 2 == [home.execute(name).outcome, home.aexecute(name).outcome]
 
     def test_touch_no_neighbour(self, home: Home) -> None:
         """A batch has its results in the order of the calls, from sync and async code."""

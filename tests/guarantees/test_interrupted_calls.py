@@ -28,7 +28,7 @@ def _full(items: Sequence[Item]) -> Any:
 class TestStopped:
     """Whatever stops a call, the run knows how it stands: now and when it is opened again."""
 
-    @pytest.mark.parametrize("error", [KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
+    @pytest.mark.parametrize("error", [KeyboardInterrupt, GeneratorExit])
     def test_interrupted_tool(self, rig: Rig, execute: Execute, error: type[BaseException]) -> None:
         """A `BaseException` that is not an `Exception` is recorded and raised again; the call is in doubt."""
 

@@ -67,6 +67,10 @@ class Lasting(BaseModel):
     span: Annotated[timedelta, Secret]
 
 
+class Appointment(BaseModel):
+    at: Annotated[datetime, Secret]
+
+
 class Account(RootModel[Annotated[UUID, Secret]]):
     pass
 
@@ -140,6 +144,8 @@ KINDS: dict[str, tuple[Any, Any, Callable[[Any], str]]] = {
     "root model": (Account, UPPER_ID, lambda value: str(value.root)),
     "span of time": (Annotated[timedelta, Secret], "P1DT2H", str),
     "years in pydantic": (Lasting, {"span": "P400DT0.5S"}, lambda value: value.model_dump_json().split('"')[3]),
+    "without an offset": (Appointment, {"at": "2026-01-02T03:04:05"}, lambda value: str(value.at)),
+    "numbers": (Appointment, {"at": "2026-01-02T03:04:05"}, lambda value: repr(value.at)[18:-1]),
     "time of day": (Annotated[time, Secret], "03:04:05Z", str),
     "representation": (Annotated[datetime, Secret], "2026-01-02T03:04:05Z", repr),
     "beside others": (Wallet, {"account": UPPER_ID, "password": "open-sesame"}, lambda value: str(value.account)),

@@ -131,6 +131,11 @@ class Renamed(BaseModel):
     amount: int = Field(serialization_alias="Amount")
 
 
+class Seconds(BaseModel):
+    model_config = ConfigDict(ser_json_timedelta="float")
+    span: timedelta
+
+
 class Loose(BaseModel):
     model_config = ConfigDict(extra="allow")
     inner: Renamed
@@ -142,7 +147,8 @@ CHANGED: list[tuple[Any, Any]] = [
     (Written, Written(NAME="x")), (Written, Written(NAME="x", inner=[Inner(when="now")])), (Inner, Inner(when="now")),
     (list[Inner | None], [None, Inner(when="now")]), (ByName, ByName(amount=5)), (list[ByName], [ByName(amount=5)]),
     (Loose, Loose(inner=Renamed(amount=5))), (Loose, Loose.model_validate({"inner": {"amount": 5}, "note": "x"})),
-    (Loose | Renamed, Renamed(amount=5)),
+    (Loose | Renamed, Renamed(amount=5)), (Seconds, Seconds(span=timedelta(hours=1))),
+    (list[Seconds], [Seconds(span=timedelta(seconds=0.5))]),
 ]  # fmt: skip
 """Hint, and a value of which its class makes another one, or which it writes otherwise than it takes it."""
 

@@ -20,6 +20,7 @@ class TestText:
             ("a\u202eb", "a\\u202eb"),
             ("\x1b[31m", "\\x1b[31m"),
             ("\ud800", "\\ud800"),
+            ("bob\U000e0041\ufe01", "bob\\U000e0041\\ufe01"),
             ("a \n b", "a b"),
             (None, "None"),
         ],

@@ -256,6 +256,40 @@ with ToolRegistry(journal=path) as registry:
 """
 
 
+@pytest.mark.parametrize("way", ["agents", "ids"])
+def test_workers_that_make_equal_calls_one_after_another(way: str, tmp_path: Path) -> None:
+    """Each finds its own calls again where it is an agent of its own, or gives them ids, however long each takes."""
+    done = list[str]()
+
+    async def work(registry: ToolRegistry, name: str, pauses: tuple[float, ...]) -> None:
+        agent = registry.agent(name if way == "agents" else "boss")
+        for number, pause in enumerate(pauses):
+            call_id = f"{name}-{number}" if way == "ids" else None
+            job = (await agent.aexecute(ToolCall(call_id, "next_job"))).result
+            await agent.acall("do_job", job=job, worker=name, pause=pause)
+
+    async def live(registry: ToolRegistry) -> None:
+        async with registry.run("r"):
+            await asyncio.gather(work(registry, "ann", (0.001,) * 4), work(registry, "ben", (0.02, 0.001)))
+
+    for _ in range(2):
+        with ToolRegistry(journal=tmp_path / "jobs.db") as registry:
+
+            @registry.tool("next_job", shared=True)
+            async def next_job() -> int:
+                """Take a job."""
+                return len(done)
+
+            @registry.tool("do_job", shared=True)
+            async def do_job(job: int, worker: str, pause: float) -> None:
+                """Do a job."""
+                await asyncio.sleep(pause)
+                done.append(f"{worker} {job}")
+
+            asyncio.run(live(registry))
+    assert 6 == len(done)
+
+
 class TestBatches:
     """Batches in threads."""
 

@@ -212,6 +212,13 @@ class TestValues:
         assert '<pre class="lines">Dear &lt;Ann&gt;,\n\n\\u202epay</pre>' in text
         assert "<code>&quot;a\\\\nb&quot;</code>" in text
 
+    @pytest.mark.parametrize("value", ["x" * 2_001, "\u200b" * 1_000, "a\n" + "\t" * 1_000, ["\U000e0041" * 300]])
+    @pytest.mark.parametrize("is_named", [True, False])
+    def test_what_is_cut_is_behind_a_link(self, value: object, *, is_named: bool) -> None:
+        """Also where spelling out what shows nothing makes it longer than the page shows."""
+        text = build_values({"to": value} if is_named else value, "/all")
+        assert "…" in text and "All of it" in text
+
     def test_cells_say_their_column(self) -> None:
         """For windows where a row is shown as a card; empty ones are marked, and no text is taken for a cell."""
         row = build_row(build_element("th", "x", scope="row"), "<td>–</td>", "–", build_code(""))

@@ -101,9 +101,9 @@ class BoundedValue:
             ValueError: Nothing of this type has it.
         """
         try:
-            return _convert(lambda: self._make_reader(self.hint), value)
+            return self._convert(lambda: self._make_reader(self.hint), value)
         except ValueError:  # such as a date that was in the future once
-            return _convert(lambda: self._make_reader(self.bare_hint), value)
+            return self._convert(lambda: self._make_reader(self.bare_hint), value)
 
     def write_key(self, name: str) -> str:
         """
@@ -112,7 +112,7 @@ class BoundedValue:
         Raises:
             ValueError: No key of this type has it.
         """
-        return to_key_text(_convert(self._make_key_reader, name))
+        return to_key_text(self._convert(self._make_key_reader, name))
 
     def _make_key_reader(self) -> Callable[[object], Hint]:
         if self.model is None:
@@ -132,6 +132,18 @@ class BoundedValue:
         except PydanticUserError:  # it is of a class that has a configuration of its own
             adapter = TypeAdapter(hint)
         return lambda value: adapter.validate_json(json.dumps(value), strict=True)
+
+    def _convert(self, make_reader: Callable[[], Callable[[object], Hint]], value: object) -> Hint:
+        """Return what bounds see of what is read of *value*; code of classes has no rights, also as they are read."""
+        with activate_tool_frame("(where)"):
+            try:
+                made = make_reader()(value)
+            except Exception as error:  # the seam to validators
+                raise ValueError(str(error)) from None
+            try:
+                return ValueReader(is_inside_model=self.model is not None).read(made)
+            except Unencodable:
+                return None
 
     def find_set_order(self, items: list[object]) -> object:
         """Return the items of a set in the order in which they are compared, if that is another; else None."""
@@ -231,16 +243,3 @@ def _iter_members(place: BoundedValue, name: str) -> Iterator[BoundedValue]:
 def _get_field_hint(model: Hint, name: str) -> Hint:
     field = model.model_fields[name]
     return Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
-
-
-def _convert(make_reader: Callable[[], Callable[[object], Hint]], value: object) -> Hint:
-    """Return what bounds see of what is read of *value*; code of classes runs without rights, also as they are read."""
-    with activate_tool_frame("(where)"):
-        try:
-            made = make_reader()(value)
-        except Exception as error:  # the seam to validators
-            raise ValueError(str(error)) from None
-        try:
-            return ValueReader().read(made)
-        except Unencodable:
-            return None

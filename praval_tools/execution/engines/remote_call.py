@@ -137,7 +137,7 @@ def read_function_end(run: RunTool, message: FunctionEnded) -> object:
 
     Raises:
         ChannelError: Its value cannot be read.
-        CallCancelledError: An async function cancelled itself.
+        CallCancelledError: The function cancelled itself.
     """
     tool = run.tool
     try:
@@ -147,7 +147,7 @@ def read_function_end(run: RunTool, message: FunctionEnded) -> object:
         raise ChannelError(f"a value that cannot be read: {unreadable}") from unreadable
     if message.error is not None:
         error = restore_error(tool.name, message.error)
-        if tool.is_async and "asyncio.exceptions:CancelledError" in message.error.classes:
+        if "asyncio.exceptions:CancelledError" in message.error.classes:
             raise CallCancelledError from error
         raise error
     try:

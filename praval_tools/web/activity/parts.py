@@ -127,30 +127,42 @@ def build_values(values: object, content_url: str, *, label: str = "Arguments") 
     """Return arguments, a row each, cut where they are long; all of them are behind a link; *label* says whose."""
     if not isinstance(values, Mapping):
         text = write_json(values)
-        return join_markup(build_element("pre", shorten(text, MAX_VALUE)), _build_rest(text, content_url))
+        rest = _build_rest(content_url, is_cut=_is_cut(text))
+        return join_markup(build_element("pre", shorten(text, MAX_VALUE)), rest)
     texts = {name: write_json(value) for name, value in values.items()}
     rows = [
         build_row(build_element("th", build_code(shorten(name)), scope="row"), _build_value(values[name], text))
         for name, text in list(texts.items())[:100]
     ]
-    is_cut = len(texts) > 100 or any(len(text) > MAX_VALUE for text in texts.values())
+    is_cut = len(texts) > 100 or any(_is_cut(_find_lines(values[name]) or text) for name, text in texts.items())
     table = build_element("table", build_element("tbody", *rows), class_="facts")
     return join_markup(
         build_element("div", table, class_="wide", tabindex=0, role="region", aria_label=label),
-        _build_rest("x" * (MAX_VALUE + 1) if is_cut else "", content_url),
+        _build_rest(content_url, is_cut=is_cut),
     )
 
 
 def _build_value(value: object, text: str) -> Markup:
     """Return a value as JSON; a text of several lines as these lines."""
+    if lines := _find_lines(value):
+        return build_element("pre", shorten(lines, MAX_VALUE), class_="lines")
+    return build_code(shorten(text, MAX_VALUE))
+
+
+def _find_lines(value: object) -> str:
+    """Return a text of several lines as it is shown; empty for any other value."""
     if not isinstance(value, str) or "\n" not in value.strip("\n"):
-        return build_code(shorten(text, MAX_VALUE))
-    lines = value.replace("\r\n", "\n").expandtabs(4)
-    return build_element("pre", shorten(lines, MAX_VALUE), class_="lines")
+        return ""
+    return value.replace("\r\n", "\n").expandtabs(4)
 
 
-def _build_rest(text: str, content_url: str) -> Markup:
-    if len(text) <= MAX_VALUE:
+def _is_cut(text: str) -> bool:
+    """Tell whether a text is shown in part: spelling out what shows nothing makes it longer."""
+    return len(sanitize_text(text, keep_line_breaks=True)) > MAX_VALUE
+
+
+def _build_rest(content_url: str, *, is_cut: bool) -> Markup:
+    if not is_cut:
         return Markup("")
     return build_element("p", build_element("a", "All of it, as text", href=content_url), " (it is cut here)")
 

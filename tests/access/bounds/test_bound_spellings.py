@@ -203,6 +203,8 @@ class TestTextsInModels:
     @pytest.mark.parametrize(
         ("hint", "other", "written"),
         [
+            (datetime, "2026-12-24T18:00:00.0", "2026-12-24T18:00:00"),
+            (list[datetime], ["2026-12-24t18:00:00"], ["2026-12-24T18:00:00"]),
             (IPv6Address, "::0001", "::1"),
             (AnyUrl, "http://EXAMPLE.com", "http://example.com/"),
             (list[IPv6Address], ["::0001"], ["::1"]),
