@@ -14,6 +14,7 @@ from praval_tools.execution.effects import (
     RunTool,
     Sleep,
     WaitForCall,
+    WaitForReplay,
 )
 from praval_tools.execution.engines.errors import CallTimeoutError, EngineError, WorkerRefusedError
 from praval_tools.execution.engines.jobs import Job, wait_for_job
@@ -82,6 +83,8 @@ def _perform_effect(runtime: Runtime, step: CallEffect) -> object:
         return _ask_approval(runtime, step)
     if isinstance(step, Sleep):
         return runtime.closing_event.wait(step.seconds)
+    if isinstance(step, WaitForReplay):
+        raise AssertionError("calls of sync code wait for no other")
     if not step.future.done():
         _refuse_in_event_loop(f"Call {step.call_id!r} is running already")
         with runtime.threads.release_thread():
@@ -119,10 +122,12 @@ async def _drive_async(runtime: Runtime, steps: CallPipeline) -> ToolResult:
         steps.close()
 
 
-async def _wait_async(step: Sleep | WaitForCall) -> None:
+async def _wait_async(step: Sleep | WaitForCall | WaitForReplay) -> None:
     import asyncio
 
-    if isinstance(step, Sleep):
+    if isinstance(step, WaitForReplay):
+        await step.order.wait(step.number)
+    elif isinstance(step, Sleep):
         await asyncio.sleep(step.seconds)
     else:
         await asyncio.shield(asyncio.wrap_future(step.future))

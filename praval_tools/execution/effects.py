@@ -16,6 +16,7 @@ from praval_tools.execution.context import CALL, ENDED, Frame, FrameScope, activ
 from praval_tools.execution.deps import get_deps
 from praval_tools.execution.engines.jobs import Job
 from praval_tools.execution.failures import CallCancelledError, StaleDecisionError, get_cancelled_error
+from praval_tools.execution.replay_order import ReplayOrder
 from praval_tools.execution.runtime import Runtime
 from praval_tools.names import OPERATOR
 from praval_tools.tools.call import ToolCall
@@ -330,4 +331,17 @@ class WaitForCall(msgspec.Struct, eq=False):
     call_id: str
 
 
-CallEffect = RunTool | RequestApproval | Sleep | AppendToJournal | WaitForCall
+class WaitForReplay(msgspec.Struct, eq=False):
+    """
+    A recorded result of a call of async code, which comes after those that were recorded before it.
+
+    Args:
+        order: The results that are waited for.
+        number: That of the result in its run.
+    """
+
+    order: ReplayOrder
+    number: int
+
+
+CallEffect = RunTool | RequestApproval | Sleep | AppendToJournal | WaitForCall | WaitForReplay

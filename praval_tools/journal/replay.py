@@ -353,6 +353,12 @@ class Recording:
         if future is not None:
             future.set_result(None)
 
+    def list_repeatable(self) -> list[ReplayEntry]:
+        """Return the recorded calls that a program makes again: not those inside of calls that have a result."""
+        with self._lock:
+            outers = [(entry, self.entries.get(entry.parent_id or "")) for entry in self._recorded_entries]
+            return [entry for entry, outer in outers if outer is None or outer.status != "done"]
+
     def list_in_doubt(self) -> list[ReplayEntry]:
         """Return the calls that began, may have done their work, and do not run here."""
         with self._lock:

@@ -139,6 +139,8 @@ class ReplayEntry(msgspec.Struct, eq=False):
     """Its number in the run, by which equal calls are ordered; a new one where it was stopped before."""
     first_position: int = 0
     """The number that it had first, by which calls are found by position."""
+    begun_number: int = 0
+    """The number in the run of its first record; 0 where that was written since the run was opened here."""
     has_given_id: bool = False
     """Whether its caller gave it its id; else the library made that."""
     attempts: int = -1
@@ -176,6 +178,7 @@ class ReplayEntry(msgspec.Struct, eq=False):
     def apply_record(self, record: Record) -> None:
         """Apply *record*, the next one of this call, which was read from the store."""
         kind = record.type
+        self.begun_number = self.begun_number or record.run_seq or 0
         self._count_attempt(record)
         if kind == _RESULT:  # only final results have an attempt; the others are decoded when their status is needed
             self.end, self._status = record, None if record.attempt is None else "done"
@@ -231,6 +234,11 @@ class ReplayEntry(msgspec.Struct, eq=False):
     def comes_first(self) -> bool:
         """Whether it comes before the equal calls that were not found yet since the run was opened here."""
         return self.is_matched or self.was_stopped or self.is_resolved or self.is_asked
+
+    @property
+    def result_number(self) -> int | None:
+        """The number in the run of the record that ended it; None where that was written since the run was opened."""
+        return None if self.end is None or not self.begun_number else self.end.run_seq
 
     @property
     def is_released(self) -> bool:

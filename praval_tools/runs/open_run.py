@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any, Final, NoReturn
 
 from praval_tools.errors import JournalError, JournalWarning, ToolUsageError, get_user_stacklevel
+from praval_tools.execution.replay_order import ReplayOrder
 from praval_tools.forks import ForkSafeLock
 from praval_tools.journal.events import get_process_name
 from praval_tools.journal.replay import Recording
@@ -83,6 +84,7 @@ class OpenRun:
         self.outer_run = current_run.get()
         self._loops: dict[str, tuple[object, Attempt | None]] = {}  # by id: who has it, in which attempt of a call
         self._ended_loops: dict[str, Attempt | None] = {}
+        self.replay_order = ReplayOrder(recording.list_repeatable())
         self.attempts: dict[str, Attempt] = {}  # the last one by the id of a call
         self._loops_lock = ForkSafeLock()
         self.event_count, self._has_warned = event_count, False

@@ -11,7 +11,7 @@ from praval_tools.access.state import AccessState, get_declarer
 from praval_tools.errors import JournalError, RegistryClosedError, ToolInDoubtError
 from praval_tools.execution.batch_turns import Turn, take_turn
 from praval_tools.execution.call_progress import CallPipeline, CallProgress
-from praval_tools.execution.effects import RequestApproval, RunTool
+from praval_tools.execution.effects import RequestApproval, RunTool, WaitForReplay
 from praval_tools.execution.failures import is_of_ended_work
 from praval_tools.execution.runtime import Runtime
 from praval_tools.journal.redaction.redactor import Redactor
@@ -135,6 +135,8 @@ class Recorder:
         call, status_before = progress.call, entry.status
         result_id = call.tool_call_id or entry.call_id
         if status_before == "done":
+            if progress.is_async and (number := entry.result_number) is not None:
+                yield WaitForReplay(run.replay_order, number)
             max_size = None if plan.tool is None else self.runtime.get_max_result_size(plan.tool)
             return build_replayed_result(entry, result_id, plan.tool, max_size)
         if status_before in ("new", "released") and run.is_full:
