@@ -82,7 +82,7 @@ def run_batch(
             results[index] = error if has_type(error, raised) else _build_invalid_call_result(call, error)
 
     together, alone = _split_by_concurrency(runtime, [call for call, _ in calls], max_parallel)
-    if len(together) > 1:
+    if len(together) > 1 and not runtime.background_loop.is_current_thread:  # its threads would wait for that loop
         has_runs = runtime.recorder is not None and runtime.recorder.has_open_runs
         run_in_turn = give_turns(together, run_call, runtime.threads.release_thread) if has_runs else run_call
         _run_in_threads(runtime, together, run_in_turn, max_parallel or _DEFAULT_PARALLELISM)

@@ -2,104 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     import asyncio
 
-_PATIENCE: Final = 10
+    _Waiting: TypeAlias = list[tuple[int, int, asyncio.Future[None]]]
+
+_PATIENCE: Final = 20
 """How many rounds of its loop a coroutine has to make its next call, which it may do by way of tasks of its own."""
 
 
-class BegunCall(Protocol):
+class RepeatableCall(Protocol):
     """A recorded call, as far as its turn is concerned."""
 
-    begun_number: int
-    """The number in its run of the record with which it began."""
+    made_after: int
+    """The number of the last result that its caller, or another one, had got when it was made."""
     was_requested: bool
     """Whether it was made again."""
 
 
 class ReplayOrder:
     """
-    Has coroutines wait for recorded results until what was recorded before has happened again.
+    Has coroutines wait for recorded results until what came before them has happened again.
 
     A recorded result is there at once, so that one coroutine would make all its calls before another made its first.
-    Results that come in their order, each after the calls that began before it, let equal calls find their own records.
+    Here results come in their order, and each after the calls that were made before it came: so equal calls of several
+    coroutines find their own records.
 
     Args:
-        calls: The recorded calls.
+        list_calls: Returns the recorded calls; called where somebody waits.
     """
 
-    def __init__(self, calls: Iterable[BegunCall]) -> None:
-        self._calls, self._next = sorted(calls, key=lambda call: call.begun_number), 0
-        self._queues: dict[asyncio.AbstractEventLoop, _Queue] = {}
+    def __init__(self, list_calls: Callable[[], Iterable[RepeatableCall]]) -> None:
+        self._list_calls = list_calls
+        self._calls: Sequence[RepeatableCall] | None = None
+        self._next = 0
+        self._waiting: dict[asyncio.AbstractEventLoop, _Waiting] = {}
+        self._numbers = count()
 
     async def wait(self, number: int) -> None:
-        """Wait for the turn of the result whose record has this number in the run."""
+        """Wait for the turn of a result; *number*: that of its record in the run."""
         import asyncio
 
+        if self._calls is None:
+            self._calls = sorted(self._list_calls(), key=lambda call: call.made_after)
         loop = asyncio.get_running_loop()
-        queue = self._queues.get(loop)
-        if queue is None:
-            queue = self._queues[loop] = _Queue()
-            loop.call_soon(self._release, loop, queue, 0)
-        await queue.add(number, loop.create_future())
+        waiting = self._waiting.get(loop)
+        is_first = waiting is None or number < waiting[0][0]
+        if is_first and not self._lacks_call(self._calls, number, is_late=False):
+            return  # without a wait, as in the first life: what comes next may be the caller's next call
+        future: asyncio.Future[None] = loop.create_future()
+        if waiting is None:
+            waiting = self._waiting[loop] = []
+            loop.call_soon(self._release, loop, waiting, self._calls, 0)
+        heappush(waiting, (number, next(self._numbers), future))
+        await future
 
-    def _release(self, loop: asyncio.AbstractEventLoop, queue: _Queue, rounds: int) -> None:
-        """Release the first result if it is its turn; the rest follows in later rounds of the loop."""
-        if not queue.is_busy and not self._lacks_call(queue.first_number):
-            queue.release()
+    def _release(
+        self, loop: asyncio.AbstractEventLoop, waiting: _Waiting, calls: Sequence[RepeatableCall], rounds: int
+    ) -> None:
+        """Release the results whose turn it is, and go on with the others in the next round of the loop."""
+        before = self._next
+        while waiting and not self._lacks_call(calls, waiting[0][0], is_late=rounds > _PATIENCE):
             rounds = 0
-        elif rounds < _PATIENCE:
-            rounds += 1
-        elif queue.is_busy:
-            queue.is_busy, rounds = False, 0
-        else:  # nobody makes that call again, or only after something else
-            self._next += 1
-        if queue.is_empty:
-            del self._queues[loop]
+            future = heappop(waiting)[-1]
+            if not future.done():  # else its caller was cancelled
+                future.set_result(None)
+        if waiting:
+            loop.call_soon(self._release, loop, waiting, calls, rounds + 1 if self._next == before else 0)
         else:
-            loop.call_soon(self._release, loop, queue, rounds)
+            del self._waiting[loop]
 
-    def _lacks_call(self, number: int) -> bool:
-        """Tell whether a call that began before the record with this number was not made again yet."""
-        while self._next < len(self._calls) and self._calls[self._next].was_requested:
+    def _lacks_call(self, calls: Sequence[RepeatableCall], number: int, *, is_late: bool) -> bool:
+        """Tell whether a call that was made before the result came has still to be made again, unless it is late."""
+        while self._next < len(calls):
+            call = calls[self._next]
+            if not call.was_requested and not (is_late and call.made_after < number):
+                return call.made_after < number
             self._next += 1
-        return self._next < len(self._calls) and self._calls[self._next].begun_number < number
-
-
-class _Queue:
-    """What the coroutines of one loop wait for."""
-
-    def __init__(self) -> None:
-        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
-        self._numbers = count()
-        self.is_busy = False
-        """Whether the coroutine that got the last result may still be on its way to its next call."""
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is waited for."""
-        return not self._waiting
-
-    @property
-    def first_number(self) -> int:
-        """The number of the result that comes next."""
-        return self._waiting[0][0]
-
-    def add(self, number: int, future: asyncio.Future[None]) -> asyncio.Future[None]:
-        """Return *future*, which ends when it is the turn of the result with this number."""
-        self.is_busy = False
-        heappush(self._waiting, (number, next(self._numbers), future))
-        return future
-
-    def release(self) -> None:
-        """Let the caller of the first result go on."""
-        future = heappop(self._waiting)[-1]
-        if not future.done():  # else its caller was cancelled
-            future.set_result(None)
-            self.is_busy = True
+        return False

@@ -149,6 +149,8 @@ class AgentToolCall(_CallEventBase):
         toolcall_reason: Why the model made the call, where it is required to say so.
         has_given_id: Whether the caller gave a call of a run its id; else the library made it.
         position: The number of the call in its run, in the order in which calls are made; zero outside of runs.
+        after: The position of the call whose result was the last that had reached its caller when this one was made;
+            zero where none had, None outside of runs and for calls of sync code.
     """
 
     type: ClassVar = EventType.AGENT_TOOL_CALL
@@ -166,6 +168,7 @@ class AgentToolCall(_CallEventBase):
     toolcall_reason: str = ""
     has_given_id: bool = False
     position: int = 0
+    after: int | None = None
 
 
 @frozen(kw_only=True)
@@ -238,7 +241,7 @@ class CallRefused(_CallEventBase):
         error_type: The error's stable code.
         problems: What is wrong with the arguments.
         toolcall_reason: Why the model made the call, where it is required to say so.
-        chain, parent_id, digest, given, principal, has_given_id, position: As in an `AgentToolCall`.
+        chain, parent_id, digest, given, principal, has_given_id, position, after: As in an `AgentToolCall`.
     """
 
     type: ClassVar = EventType.CALL_REFUSED
@@ -257,6 +260,7 @@ class CallRefused(_CallEventBase):
     toolcall_reason: str = ""
     has_given_id: bool = False
     position: int = 0
+    after: int | None = None
 
 
 @frozen(kw_only=True)
@@ -273,7 +277,7 @@ class ApprovalAsked(_CallEventBase):
         digest: Under the journal's key, of all that the answer is bound to.
         secret_arguments: The names of the arguments that are, or hold, secrets; `*`: all that the tool does not name.
         call_digest: The digest of an `AgentToolCall`, by which a replay finds the call; empty outside of runs.
-        chain, parent_id, given, principal, has_given_id, position: As in an `AgentToolCall`.
+        chain, parent_id, given, principal, has_given_id, position, after: As in an `AgentToolCall`.
     """
 
     type: ClassVar = EventType.APPROVAL_ASKED
@@ -292,6 +296,7 @@ class ApprovalAsked(_CallEventBase):
     parent_id: str | None = None
     has_given_id: bool = False
     position: int = 0
+    after: int | None = None
 
 
 @frozen(kw_only=True)

@@ -356,6 +356,10 @@ class Recording:
     def list_repeatable(self) -> list[ReplayEntry]:
         """Return the recorded calls that a program makes again: not those inside of calls that have a result."""
         with self._lock:
+            numbers: dict[int | None, int] = {0: 0}
+            numbers |= {one.position: one.result_number or 0 for one in self._recorded_entries}
+            for entry in self._recorded_entries:
+                entry.made_after = numbers.get(entry.after, entry.begun_number)
             outers = [(entry, self.entries.get(entry.parent_id or "")) for entry in self._recorded_entries]
             return [entry for entry, outer in outers if outer is None or outer.status != "done"]
 

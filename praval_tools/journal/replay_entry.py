@@ -50,6 +50,7 @@ class ReplayQuery(msgspec.Struct, frozen=True, gc=False):
         digest: Of these arguments.
         given_digest: Of the arguments as the caller passed them, where these differ.
         fingerprint: Of the tool as it is now; empty: there is none.
+        after: The position of the call whose result reached its caller last, for a call of async code.
     """
 
     call_id: str | None
@@ -62,6 +63,7 @@ class ReplayQuery(msgspec.Struct, frozen=True, gc=False):
     digest: str
     given_digest: str = ""
     fingerprint: str = ""
+    after: int | None = None
 
     @property
     def matching_principals(self) -> tuple[str, ...]:
@@ -93,6 +95,7 @@ class _CallFields(msgspec.Struct, gc=False):
     fingerprint: str = ""
     has_given_id: bool = False
     position: int = 0
+    after: int | None = None
     outcome: str = ""
     by: str = ""
 
@@ -141,6 +144,10 @@ class ReplayEntry(msgspec.Struct, eq=False):
     """The number that it had first, by which calls are found by position."""
     begun_number: int = 0
     """The number in the run of its first record; 0 where that was written since the run was opened here."""
+    after: int | None = None
+    """The position of the call whose result reached its caller last before it was made, as far as that is recorded."""
+    made_after: int = 0
+    """The number in the run of the record of that result; of its own first record, where nobody knows the other."""
     has_given_id: bool = False
     """Whether its caller gave it its id; else the library made that."""
     attempts: int = -1
@@ -213,6 +220,7 @@ class ReplayEntry(msgspec.Struct, eq=False):
             self.first_position = 0
         self.digest, self.given_digest, self.parent_id = digest, fields.given, fields.parent_id
         self.chain, self.principal, self.has_given_id = fields.chain, fields.principal, fields.has_given_id
+        self.after = fields.after if self.after is None else self.after
         if fields.position:
             self.set_position(fields.position)
 

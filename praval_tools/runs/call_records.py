@@ -139,6 +139,7 @@ class _CallEventBody(_EventBody, omit_defaults=True, kw_only=True, gc=False):
     principal: str = ""
     has_given_id: bool = False
     position: int = 0
+    after: int | None = None
 
 
 class _ResultEventBody(_EventBody, omit_defaults=True, kw_only=True, gc=False):
@@ -268,10 +269,10 @@ class CallRecordBuilder(msgspec.Struct):
         return self.tool == self.call.name and self.agent == self.call.agent
 
     @property
-    def digest_fields(self) -> dict[str, str]:
-        """The digests by which a replay finds the call."""
+    def replay_fields(self) -> dict[str, Any]:
+        """The digests by which a replay finds the call, and when it was made."""
         query = self.query
-        return {} if query is None else {"digest": query.digest, "given": query.given_digest}
+        return {} if query is None else {"digest": query.digest, "given": query.given_digest, "after": query.after}
 
 
 # ── the fast path ───────────────────────────────────────────────────────────────────────────────
@@ -293,7 +294,7 @@ def build_plain_start_record(builder: CallRecordBuilder, run: RunTool, attempt: 
     )  # fmt: skip
     if query is not None:
         body.digest, body.given, body.has_given_id = query.digest, query.given_digest, builder.has_given_id
-        body.position = builder.position
+        body.position, body.after = builder.position, query.after
     if builder.principal or run.attempts:  # rare; as keywords they would cost every call time
         body.principal, body.attempt = builder.principal, run.attempts + 1
     return _encode_plain_record(body, attempt)
@@ -331,7 +332,7 @@ def build_start_record(builder: CallRecordBuilder, run: RunTool, attempt: int | 
         if record is not None:
             return record
     event = AgentToolCall(
-        **builder.build_common_fields(), **builder.digest_fields, arguments=arguments, chain=call.on_behalf_of,
+        **builder.build_common_fields(), **builder.replay_fields, arguments=arguments, chain=call.on_behalf_of,
         principal=builder.principal, parent_id=call.parent_id, fingerprint=run.tool.fingerprint,
         attempt=run.attempts + 1, toolcall_reason=call.reason, decision=to_recorded_decision(run.path.decision),
         has_given_id=builder.has_given_id, position=builder.position,
@@ -399,7 +400,7 @@ def build_refusal_record(builder: CallRecordBuilder, result: ToolResult, attempt
     builder.add_given_secrets()
     error = builder.find_arguments_error(result)
     return builder.build_record(CallRefused(
-        **builder.build_common_fields(), **builder.digest_fields, outcome=result.outcome,
+        **builder.build_common_fields(), **builder.replay_fields, outcome=result.outcome,
         arguments=builder.call.arguments,
         decision=None if result.decision is None else to_recorded_decision(result.decision),
         error=result.error if error is None else str(error), error_type=result.error_type,

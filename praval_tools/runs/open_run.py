@@ -84,7 +84,9 @@ class OpenRun:
         self.outer_run = current_run.get()
         self._loops: dict[str, tuple[object, Attempt | None]] = {}  # by id: who has it, in which attempt of a call
         self._ended_loops: dict[str, Attempt | None] = {}
-        self.replay_order = ReplayOrder(recording.list_repeatable())
+        self.last_answered = 0
+        """The position of the call whose result reached its caller last."""
+        self.replay_order = ReplayOrder(recording.list_repeatable)
         self.attempts: dict[str, Attempt] = {}  # the last one by the id of a call
         self._loops_lock = ForkSafeLock()
         self.event_count, self._has_warned = event_count, False

@@ -118,7 +118,7 @@ class Recorder:
                 yield from self._matcher.claim_entry(run, entry, held=held)
             if run.strict_fingerprint:
                 check_fingerprint(run, entry, query)
-            return (yield from self._replay_or_run(progress, steps, plan, run, query, entry, turn))
+            result = yield from self._replay_or_run(progress, steps, plan, run, query, entry, turn)
         except BaseException:
             for stopped in held if entry is None else (entry,):
                 run.recording.undo_match(stopped, query, held)
@@ -126,6 +126,8 @@ class Recorder:
         finally:
             for claimed in held:
                 run.recording.release(claimed)
+        run.last_answered = entry.position
+        return result
 
     def _replay_or_run(
         self, progress: CallProgress, steps: CallPipeline, plan: CallPlan, run: OpenRun,

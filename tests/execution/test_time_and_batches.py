@@ -318,6 +318,20 @@ class TestBatch:
         assert [3] * 7 == [one.result for one in results[::2]]
         assert kinds == [one.error_type for one in results[1::2]]
 
+    @pytest.mark.parametrize("count", [1, 3])
+    def test_in_an_async_tool_of_the_registrys_loop(self, home: ToolRegistry, count: int) -> None:
+        """Broken promise: a sync batch there waited for the loop in which it was made, until its time was over."""
+
+        @home.tool("team", owned_by="ann")
+        async def team() -> list[str]:
+            """Run a batch."""
+            calls = [mine("add_later") for _ in range(count)] + [mine("add", x=3)]
+            return [str(one.error or one.result) for one in home.agent("ann").execute_batch(calls)]
+
+        *refused, added = home.execute(mine("team")).result
+        assert "3" == added
+        assert count == sum("await acall" in text for text in refused)
+
     @pytest.mark.parametrize("name", ["give_up", "give_up_later"])
     def test_a_cancellation_of_a_tools_own(self, home: ToolRegistry, ran: list[str], batch: Run, name: str) -> None:
         """

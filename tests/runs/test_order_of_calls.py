@@ -7,6 +7,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+from itertools import count, cycle
 from pathlib import Path
 from typing import Any, Literal
 
@@ -256,38 +257,66 @@ with ToolRegistry(journal=path) as registry:
 """
 
 
-@pytest.mark.parametrize("way", ["agents", "ids"])
-def test_workers_that_make_equal_calls_one_after_another(way: str, tmp_path: Path) -> None:
-    """Each finds its own calls again where it is an agent of its own, or gives them ids, however long each takes."""
-    done = list[str]()
+Step = Literal["call", "deadline", "task", "batch", "inside"]
+STEPS: list[Step] = ["call", "deadline", "task", "batch", "inside"]
 
-    async def work(registry: ToolRegistry, name: str, pauses: tuple[float, ...]) -> None:
-        agent = registry.agent(name if way == "agents" else "boss")
-        for number, pause in enumerate(pauses):
-            call_id = f"{name}-{number}" if way == "ids" else None
-            job = (await agent.aexecute(ToolCall(call_id, "next_job"))).result
-            await agent.acall("do_job", job=job, worker=name, pause=pause)
 
-    async def live(registry: ToolRegistry) -> None:
-        async with registry.run("r"):
-            await asyncio.gather(work(registry, "ann", (0.001,) * 4), work(registry, "ben", (0.02, 0.001)))
+async def work(agent: Any, name: str, steps: list[Step], got: list[tuple[str, Any]]) -> None:
+    """Take tickets, one after another, in several ways."""
+    for step in steps:
+        if step == "batch":
+            results = await agent.aexecute_batch([ToolCall(None, "ticket")] * 3, max_parallel=2)
+            got.append((name, [result.result for result in results]))
+        elif step == "deadline":
+            got.append((name, await asyncio.wait_for(agent.acall("ticket"), 60)))
+        elif step == "task":
+            got.append((name, await asyncio.create_task(agent.acall("ticket"))))
+        else:
+            got.append((name, await agent.acall("ticket" if step == "call" else "two_tickets")))
 
-    for _ in range(2):
-        with ToolRegistry(journal=tmp_path / "jobs.db") as registry:
 
-            @registry.tool("next_job", shared=True)
-            async def next_job() -> int:
-                """Take a job."""
-                return len(done)
+@pytest.mark.parametrize(
+    ("workers", "durations"),
+    [
+        ([["call"] * 3] * 3, [0]),
+        ([["call"] * 4, ["call"] * 4], [4, 0, 1, 2, 0]),
+        ([["deadline", "task"] * 2] * 2, [2, 0, 3, 1]),
+        ([["inside", "batch"]] * 2, [1, 3, 0, 5, 2]),
+    ],
+    ids=["quick", "slow and quick", "by way of tasks", "several at once"],
+)
+def test_workers_beside_each_other_find_their_own_calls_again(
+    workers: list[list[Step]], durations: list[int], tmp_path: Path
+) -> None:
+    """Broken promise: a worker that came to its calls sooner than in the first life had those of the others."""
+    lives, times, numbers = list[list[tuple[str, Any]]](), cycle(durations), count()
+    with ToolRegistry(journal=tmp_path / "tickets.db") as registry:
 
-            @registry.tool("do_job", shared=True)
-            async def do_job(job: int, worker: str, pause: float) -> None:
-                """Do a job."""
-                await asyncio.sleep(pause)
-                done.append(f"{worker} {job}")
+        @registry.tool("ticket", shared=True)
+        async def ticket() -> int:
+            """Take the next number."""
+            number = next(numbers)
+            for _ in range(next(times)):  # as long as a thread takes
+                await asyncio.to_thread(int)
+            return number
 
-            asyncio.run(live(registry))
-    assert 6 == len(done)
+        @registry.tool("two_tickets", shared=True)
+        async def two_tickets() -> list[int]:
+            """Take two numbers."""
+            agent = registry.agent("ann")
+            return list(await asyncio.gather(agent.acall("ticket"), agent.acall("ticket")))
+
+        async def live() -> None:
+            agent, got = registry.agent("ann"), list[tuple[str, Any]]()
+            async with registry.run("r"):
+                await asyncio.gather(*(work(agent, str(name), steps, got) for name, steps in enumerate(workers)))
+            lives.append(sorted(got, key=lambda item: item[0]))
+
+        asyncio.run(live())
+        made = next(numbers)
+        asyncio.run(live())
+        assert lives[0] == lives[1]
+        assert made + 1 == next(numbers)
 
 
 class TestBatches:
