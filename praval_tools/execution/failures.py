@@ -117,7 +117,7 @@ class CallCancelledError(Exception):
 
 def get_cancelled_error() -> type[BaseException]:
     """Return asyncio's `CancelledError`, for code that nobody can cancel; where asyncio is not imported, our own."""
-    module: Any = sys.modules.get("asyncio.exceptions")
+    module = sys.modules.get("asyncio.exceptions")
     return CallCancelledError if module is None else module.CancelledError
 
 

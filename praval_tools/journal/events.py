@@ -141,16 +141,13 @@ class AgentToolCall(_CallEventBase):
         fingerprint: Of the tool's definition.
         attempt: How often the function was started for this call, this time included.
         repairs: What was repaired in the arguments.
-        digest: The digest of the repaired arguments, by which a replay finds the call. It is made with the journal's
-            key if they hold secrets.
+        digest: Of the repaired arguments, to find the call in a replay; by the journal's key if they hold secrets.
         given: The digest of the arguments as the caller passed them, where these differ.
-        principal: What tells the caller from others of its agent and chain: the digest of its delegation; empty for an
-            agent that acts for itself and for the operator; `none` for a call that names no agent.
+        principal: The digest of its delegation; empty for who acts for itself, `none` for a call that names no agent.
         toolcall_reason: Why the model made the call, where it is required to say so.
         has_given_id: Whether the caller gave a call of a run its id; else the library made it.
         position: The number of the call in its run, in the order in which calls are made; zero outside of runs.
-        after: The position of the call whose result was the last that had reached its caller when this one was made;
-            zero where none had, None outside of runs and for calls of sync code.
+        after: The position of the call whose result came last before it; None for sync code, and outside of runs.
     """
 
     type: ClassVar = EventType.AGENT_TOOL_CALL
@@ -375,8 +372,7 @@ class ModelReplied(EventBase):
         step: Which request of the loop it answers, from 1.
         reply: Its text and the calls that it requests, redacted.
         masked: Arguments of its calls are secret: with calls that were not made yet, the model is called again.
-        digests: The digest of the arguments of each of its calls, where it is masked. It is made with the journal's
-            key if they hold secrets.
+        digests: Of the arguments of each of its calls, where it is masked; by the journal's key if they hold secrets.
         latency_ms: Milliseconds from the request to the reply.
     """
 

@@ -353,16 +353,6 @@ class Recording:
         if future is not None:
             future.set_result(None)
 
-    def list_repeatable(self) -> list[ReplayEntry]:
-        """Return the recorded calls that a program makes again: not those inside of calls that have a result."""
-        with self._lock:
-            numbers: dict[int | None, int] = {0: 0}
-            numbers |= {one.position: one.result_number or 0 for one in self._recorded_entries}
-            for entry in self._recorded_entries:
-                entry.made_after = numbers.get(entry.after, entry.begun_number)
-            outers = [(entry, self.entries.get(entry.parent_id or "")) for entry in self._recorded_entries]
-            return [entry for entry, outer in outers if outer is None or outer.status != "done"]
-
     def list_in_doubt(self) -> list[ReplayEntry]:
         """Return the calls that began, may have done their work, and do not run here."""
         with self._lock:
@@ -389,3 +379,14 @@ def _count_before(waiting: Iterable[ReplayEntry], entry: ReplayEntry) -> int:
     """Return how many of the equal calls that come first were made before *entry*, which is one of them."""
     before = takewhile(lambda one: one.comes_first and one.position < entry.position, waiting)
     return sum(1 for _ in before)
+
+
+def list_repeatable_calls(recording: Recording) -> list[ReplayEntry]:
+    """Return the recorded calls that a program makes again: not those inside of calls that have a result."""
+    recorded = [entry for entry in list(recording.entries.values()) if entry.begun_number]
+    numbers: dict[int | None, int] = {entry.position: entry.result_number or 0 for entry in recorded}
+    numbers[0] = 0  # before all of them
+    for entry in recorded:
+        entry.made_after = numbers.get(entry.after, entry.begun_number)
+    outers = [(entry, recording.entries.get(entry.parent_id or "")) for entry in recorded]
+    return [entry for entry, outer in outers if outer is None or outer.status != "done"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -167,14 +166,13 @@ def _warn_of_journal(text: str) -> None:
 
 def _build_request_record(builder: CallRecordBuilder, request: ApprovalRequest) -> Record:
     query = builder.query
-    fields: dict[str, Any] = {}
-    if query is not None:
-        fields = {"call_digest": query.digest, "given": query.given_digest, "after": query.after}
+    digests = {} if query is None else {"call_digest": query.digest, "given": query.given_digest}
     return builder.build_record(ApprovalAsked(
         **{**builder.build_common_fields(), "id": request.id}, arguments=request.arguments,
         fingerprint=request.fingerprint, risk_level=request.risk_level, reason=request.reason,
-        expires=request.expires, chain=request.chain, digest=request.digest, **fields, principal=builder.principal,
+        expires=request.expires, chain=request.chain, digest=request.digest, **digests, principal=builder.principal,
         parent_id=builder.call.parent_id, has_given_id=builder.has_given_id, position=builder.position,
+        after=builder.after,
         secret_arguments=builder.plan.redaction_plan.find_secret_arguments(request.arguments, builder.secrets),
     ))  # fmt: skip
 

@@ -269,10 +269,15 @@ class CallRecordBuilder(msgspec.Struct):
         return self.tool == self.call.name and self.agent == self.call.agent
 
     @property
-    def replay_fields(self) -> dict[str, Any]:
-        """The digests by which a replay finds the call, and when it was made."""
+    def digest_fields(self) -> dict[str, str]:
+        """The digests by which a replay finds the call."""
         query = self.query
-        return {} if query is None else {"digest": query.digest, "given": query.given_digest, "after": query.after}
+        return {} if query is None else {"digest": query.digest, "given": query.given_digest}
+
+    @property
+    def after(self) -> int | None:
+        """The position of the call whose result came last before this one was made by async code."""
+        return None if self.query is None else self.query.after
 
 
 # ── the fast path ───────────────────────────────────────────────────────────────────────────────
@@ -332,10 +337,10 @@ def build_start_record(builder: CallRecordBuilder, run: RunTool, attempt: int | 
         if record is not None:
             return record
     event = AgentToolCall(
-        **builder.build_common_fields(), **builder.replay_fields, arguments=arguments, chain=call.on_behalf_of,
+        **builder.build_common_fields(), **builder.digest_fields, arguments=arguments, chain=call.on_behalf_of,
         principal=builder.principal, parent_id=call.parent_id, fingerprint=run.tool.fingerprint,
         attempt=run.attempts + 1, toolcall_reason=call.reason, decision=to_recorded_decision(run.path.decision),
-        has_given_id=builder.has_given_id, position=builder.position,
+        has_given_id=builder.has_given_id, position=builder.position, after=builder.after,
         repairs=builder.plan.redaction_plan.hide_quoted_values(repairs, arguments, builder.secrets),
     )  # fmt: skip
     return builder.build_record(event, attempt)
@@ -400,13 +405,13 @@ def build_refusal_record(builder: CallRecordBuilder, result: ToolResult, attempt
     builder.add_given_secrets()
     error = builder.find_arguments_error(result)
     return builder.build_record(CallRefused(
-        **builder.build_common_fields(), **builder.replay_fields, outcome=result.outcome,
+        **builder.build_common_fields(), **builder.digest_fields, outcome=result.outcome,
         arguments=builder.call.arguments,
         decision=None if result.decision is None else to_recorded_decision(result.decision),
         error=result.error if error is None else str(error), error_type=result.error_type,
         problems=() if error is None else error.problems, chain=builder.call.on_behalf_of,
         principal=builder.principal, parent_id=builder.call.parent_id, toolcall_reason=builder.call.reason,
-        has_given_id=builder.has_given_id, position=builder.position,
+        has_given_id=builder.has_given_id, position=builder.position, after=builder.after,
     ), attempt)  # fmt: skip
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, NoReturn
 
 from praval_tools.errors import JournalError, JournalWarning, ToolUsageError, get_user_stacklevel
 from praval_tools.execution.replay_order import ReplayOrder
 from praval_tools.forks import ForkSafeLock
 from praval_tools.journal.events import get_process_name
-from praval_tools.journal.replay import Recording
+from praval_tools.journal.replay import Recording, list_repeatable_calls
 from praval_tools.journal.storage.protocol import Lease
 from praval_tools.names import format_count
 from praval_tools.tools.context_settings import ContextSetting, use_setting
@@ -86,7 +87,7 @@ class OpenRun:
         self._ended_loops: dict[str, Attempt | None] = {}
         self.last_answered = 0
         """The position of the call whose result reached its caller last."""
-        self.replay_order = ReplayOrder(recording.list_repeatable)
+        self.replay_order = ReplayOrder(partial(list_repeatable_calls, recording))
         self.attempts: dict[str, Attempt] = {}  # the last one by the id of a call
         self._loops_lock = ForkSafeLock()
         self.event_count, self._has_warned = event_count, False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Final, Literal
 
 from msgspec.structs import replace
@@ -137,10 +138,8 @@ class Recorder:
         call, status_before = progress.call, entry.status
         result_id = call.tool_call_id or entry.call_id
         if status_before == "done":
-            if progress.is_async and (number := entry.result_number) is not None:
-                yield WaitForReplay(run.replay_order, number)
-            max_size = None if plan.tool is None else self.runtime.get_max_result_size(plan.tool)
-            return build_replayed_result(entry, result_id, plan.tool, max_size)
+            yield from _wait_for_turn(run, entry, progress)
+            return self._build_replayed_result(entry, result_id, plan)
         if status_before in ("new", "released") and run.is_full:
             run.recording.release_match(entry)
             return build_full_run_result(run.run_id, run.event_count, call)
@@ -172,6 +171,10 @@ class Recorder:
         if can_match_again(status_before, entry.status):
             run.recording.release_match(entry)
         return result if result_id == entry.call_id else replace(result, tool_call_id=result_id)
+
+    def _build_replayed_result(self, entry: ReplayEntry, result_id: str, plan: CallPlan) -> ToolResult:
+        max_size = None if plan.tool is None else self.runtime.get_max_result_size(plan.tool)
+        return build_replayed_result(entry, result_id, plan.tool, max_size)
 
     def _run_and_record(
         self, progress: CallProgress, steps: CallPipeline, plan: CallPlan, write_state: CallWriteState
@@ -287,6 +290,12 @@ def _build_idempotency_key(run_id: str, call_id: str | None) -> str:
     The id of the run is escaped, and so ends at the first `/`.
     """
     return f"{run_id.replace('%', '%25').replace('/', '%2F')}/{call_id}"
+
+
+def _wait_for_turn(run: OpenRun, entry: ReplayEntry, progress: CallProgress) -> Generator[WaitForReplay, object, None]:
+    """Have async code wait until a recorded result comes; see `ReplayOrder`."""
+    if progress.is_async and entry.result_number is not None:
+        yield WaitForReplay(run.replay_order, entry.result_number)
 
 
 def _may_be_repeated(tool: AnyTool | None) -> bool:

@@ -17,7 +17,7 @@ from functools import cache
 from ipaddress import ip_interface
 from pathlib import PurePosixPath, PureWindowsPath
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import Final, cast
 from uuid import UUID
 
 from praval_tools.schema.class_fields import (
@@ -84,8 +84,7 @@ def have_same_reading(first: str, second: str) -> bool:
 
 def _read_local_time(text: object, place: object) -> object:
     """Return a date-time without an offset."""
-    value: Any = _get_decode_hook(datetime)(f"{text}Z".upper(), place)
-    return value.replace(tzinfo=None)
+    return cast("datetime", _get_decode_hook(datetime)(f"{text}Z".upper(), place)).replace(tzinfo=None)
 
 
 def _read_uuid(text: object, _: object) -> object:

@@ -173,7 +173,7 @@ class Host(BaseModel):
     amount: IPv4Interface
 
 
-class Meeting(BaseModel):
+class Appointment(BaseModel):
     amount: datetime
 
 
@@ -259,7 +259,7 @@ def test_fields_that_pydantic_writes_otherwise(kind: Any, given: Any) -> None:
         (Host, "10.0.0.1", "10.0.0.2"),
         (Points, [1, 2], [3, 4]),
         (Numbers, [1], [2]),
-        (Meeting, "2026-01-02T03:04:05", "2026-01-02t03:04:06.50"),
+        (Appointment, "2026-01-02T03:04:05", "2026-01-02t03:04:06.50"),
     ],
     ids=str,
 )

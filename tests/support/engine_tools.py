@@ -396,11 +396,6 @@ async def cancel_itself() -> None:
     raise asyncio.CancelledError
 
 
-def cancel_itself_now() -> None:
-    """Raise what the result of a cancelled task raises."""
-    raise asyncio.CancelledError
-
-
 def note_and_fail(path: str, times: int, kind: str = "retry") -> int:
     """Leave a mark at each execution, and fail the first *times*."""
     marks = note(path)

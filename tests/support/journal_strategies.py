@@ -91,6 +91,7 @@ _FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "loop_id": texts, "step": st.integers(1), "reply": values, "masked": st.booleans(), "model": texts,
     "before_start": st.booleans(), "secret_arguments": names, "approval_id": texts, "union_members": names,
     "digests": names, "has_given_id": st.booleans(), "position": st.integers(0), "call_digest": texts,
+    "after": st.none() | st.integers(0),
 }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from dataclasses import dataclass
 from decimal import Decimal
@@ -119,3 +120,8 @@ def run_loop(path: str) -> list[str]:
     """Run a loop that does not offer `note`, and whose model calls it."""
     ended = ToolLoop(current_agent(), fake_model(("note", {"path": path}), "done"), tags=["other"]).run("go")
     return [str(ended.results[0].outcome), str(ended.results[0].error)]
+
+
+def cancel_itself_now() -> None:
+    """Raise what the result of a cancelled task raises, in sync code."""
+    raise asyncio.CancelledError
