@@ -23,12 +23,13 @@ from praval_tools.execution.engines.threads import NoFreeThreadError
 from praval_tools.execution.event_loops import (
     DeadlineExpiredError,
     Work,
+    get_own_cancellation,
     is_event_loop_running,
     is_self_cancelled,
     make_deadline_runner,
 )
 from praval_tools.execution.exclusive import ExclusiveTimeoutError
-from praval_tools.execution.failures import CallCancelledError, StaleDecisionError, get_cancelled_error
+from praval_tools.execution.failures import CallCancelledError, StaleDecisionError
 from praval_tools.execution.results import (
     build_not_run_result,
     build_refused_result,
@@ -150,7 +151,7 @@ def _ask_approval(runtime: Runtime, step: RequestApproval) -> ApprovalAnswer | N
                     return Deny("the handler is async, and this is a sync call where an event loop runs")
                 with runtime.threads.release_thread():
                     answer = runtime.background_loop.run(await_in_frame(runtime.make_operator_frame(), answer))
-    except (Exception, get_cancelled_error()) as error:  # isolation: whatever the handler raises is a denial
+    except (Exception, get_own_cancellation()) as error:  # isolation: whatever the handler raises is a denial
         return _deny_for(error)
     return runtime.approvals.interpret_answer(request, answer)
 

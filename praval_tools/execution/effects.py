@@ -15,7 +15,8 @@ from praval_tools.execution.batch_turns import NO_TURN, Turn
 from praval_tools.execution.context import CALL, ENDED, Frame, FrameScope, activate_frame, ensure_call, make_frame
 from praval_tools.execution.deps import get_deps
 from praval_tools.execution.engines.jobs import Job
-from praval_tools.execution.failures import CallCancelledError, StaleDecisionError, get_cancelled_error
+from praval_tools.execution.event_loops import get_own_cancellation
+from praval_tools.execution.failures import CallCancelledError, StaleDecisionError
 from praval_tools.execution.replay_order import ReplayOrder
 from praval_tools.execution.runtime import Runtime
 from praval_tools.names import OPERATOR
@@ -238,7 +239,7 @@ class RunTool(msgspec.Struct, eq=False):
                     return self.enter_elsewhere()
                 value = self.tool.implementation.function(**self.build_keywords())
                 return complete_value(value, self.tool.name)
-        except get_cancelled_error():
+        except get_own_cancellation():
             raise CallCancelledError from None
         finally:
             counter.pop()

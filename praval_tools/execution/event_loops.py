@@ -272,11 +272,21 @@ def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def is_self_cancelled() -> bool:
-    """Tell whether the work raised this CancelledError itself: nobody has cancelled the task that awaits it."""
+    """Tell whether the work raised this CancelledError itself: nobody has cancelled the task that runs here, if any."""
     import asyncio
 
-    task = asyncio.current_task()
+    task = asyncio.current_task() if is_event_loop_running() else None
     return task is None or not task.cancelling()
+
+
+def get_own_cancellation() -> type[BaseException]:
+    """
+    Return what sync code raises that cancels itself: asyncio's `CancelledError`, else our own.
+
+    Where the task that runs here was cancelled, that error may be thrown into sync code by way of a greenlet.
+    """
+    module = sys.modules.get("asyncio")
+    return module.CancelledError if module is not None and is_self_cancelled() else CallCancelledError
 
 
 async def _capture_error(work: Work[T]) -> tuple[Any, BaseException | None]:

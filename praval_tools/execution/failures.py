@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import gc
-import sys
 from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable, Iterable, Iterator, MappingView
 from contextlib import suppress
@@ -113,12 +112,6 @@ class StaleDecisionError(Exception):
 
 class CallCancelledError(Exception):
     """The call was cancelled: its registry closes, or it cancelled itself."""
-
-
-def get_cancelled_error() -> type[BaseException]:
-    """Return asyncio's `CancelledError`, for code that nobody can cancel; where asyncio is not imported, our own."""
-    module = sys.modules.get("asyncio.exceptions")
-    return CallCancelledError if module is None else module.CancelledError
 
 
 def make_execution_error(tool: str, error: BaseException, message: str) -> ToolExecutionError:

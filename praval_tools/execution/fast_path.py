@@ -23,8 +23,8 @@ from praval_tools.access.rules import AccessResolution, resolve_access
 from praval_tools.access.state import AccessState
 from praval_tools.execution.call_progress import CallProgress, PolicyAnswers
 from praval_tools.execution.context import CALL, Frame, FrameScope, current_frame, find_active_frame, may_call_as
-from praval_tools.execution.event_loops import is_self_cancelled, make_deadline_resumer
-from praval_tools.execution.failures import CallCancelledError, StaleDecisionError, get_cancelled_error
+from praval_tools.execution.event_loops import get_own_cancellation, is_self_cancelled, make_deadline_resumer
+from praval_tools.execution.failures import CallCancelledError, StaleDecisionError
 from praval_tools.execution.limits import LimitPlace, LimitUsage
 from praval_tools.execution.plain_calls import to_plain_call
 from praval_tools.execution.policies import ask_policies
@@ -170,7 +170,7 @@ _CANCELLED = """except CancelledError:
     if is_self_cancelled(): raise CallCancelledError from None
     raise
 """
-_CANCELLED_SYNC = """except get_cancelled_error(): raise CallCancelledError from None
+_CANCELLED_SYNC = """except get_own_cancellation(): raise CallCancelledError from None
 """
 _RELEASE = """finally:
     try:
@@ -195,7 +195,7 @@ _NAMES: dict[str, object] = {
     "find_active_frame": find_active_frame,
     "may_call_as": may_call_as,
     "undo_open_changes": undo_open_changes,
-    "get_cancelled_error": get_cancelled_error,
+    "get_own_cancellation": get_own_cancellation,
     "CallCancelledError": CallCancelledError,
     "COMPLETE": COMPLETE_TYPES,
     "complete_value": complete_value,

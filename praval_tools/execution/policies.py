@@ -11,7 +11,7 @@ from praval_tools.access.records import Principal
 from praval_tools.access.state import RegisteredPolicy
 from praval_tools.execution.call_progress import PolicyAnswers
 from praval_tools.execution.context import FrameScope, activate_frame, make_frame
-from praval_tools.execution.failures import get_cancelled_error
+from praval_tools.execution.event_loops import get_own_cancellation
 from praval_tools.names import describe_error, get_class_name, has_type, shorten_repr
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.tools.compiled import Arguments
@@ -100,6 +100,6 @@ def _check_policy(
             if hasattr(answer, "__await__"):
                 answer.close()
                 return Deny("it is async, and policies are asked in place; make it a plain function")
-    except (Exception, get_cancelled_error()) as error:  # isolation: a failure refuses, and the refusal names it
+    except (Exception, get_own_cancellation()) as error:  # isolation: a failure refuses, and the refusal names it
         return Deny(f"it raised {get_class_name(type(error))}: {describe_error(error)}")
     return Deny(f"it answered {shorten_repr(answer)}, which is not None, a text, Deny or Ask")

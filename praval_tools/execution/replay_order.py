@@ -7,6 +7,8 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
+from praval_tools.execution.event_loops import is_event_loop_running
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -46,6 +48,8 @@ class ReplayOrder:
 
     async def wait(self, number: int) -> None:
         """Wait for the turn of a result; *number*: that of its record in the run."""
+        if not is_event_loop_running():
+            return  # nobody else makes calls meanwhile
         import asyncio
 
         if self._calls is None:
@@ -57,6 +61,8 @@ class ReplayOrder:
             return  # without a wait, as in the first life: what comes next may be the caller's next call
         future: asyncio.Future[None] = loop.create_future()
         if waiting is None:
+            for ended in [other for other in list(self._waiting) if other.is_closed()]:
+                self._waiting.pop(ended, None)
             waiting = self._waiting[loop] = []
             loop.call_soon(self._release, loop, waiting, self._calls, 0)
         heappush(waiting, (number, next(self._numbers), future))
@@ -78,10 +84,9 @@ class ReplayOrder:
             del self._waiting[loop]
 
     def _lacks_call(self, calls: Sequence[RepeatableCall], number: int, *, is_late: bool) -> bool:
-        """Tell whether a call that was made before the result came has still to be made again, unless it is late."""
-        while self._next < len(calls):
-            call = calls[self._next]
-            if not call.was_requested and not (is_late and call.made_after < number):
-                return call.made_after < number
-            self._next += 1
-        return False
+        """Pass the calls that were made again, or are late; tell whether one lacks that was made before the result."""
+        place = self._next
+        while place < len(calls) and (calls[place].was_requested or (is_late and calls[place].made_after < number)):
+            place += 1
+        self._next = max(self._next, place)  # which other loops move, too
+        return place < len(calls) and calls[place].made_after < number

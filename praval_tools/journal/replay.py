@@ -215,14 +215,23 @@ class Recording:
             if entry.is_asked or self._match_mode != "position":
                 self._index_by_content(entry, first=entry.is_asked and self._match_mode != "position")
 
-    def undo_match(self, entry: ReplayEntry, query: ReplayQuery, held: list[ReplayEntry]) -> None:
+    def undo_match(
+        self, entry: ReplayEntry, query: ReplayQuery, held: list[ReplayEntry], *, is_left: bool = False
+    ) -> None:
         """
         Have the next call of the same content find *entry*: the call of *query* was stopped before it was entered.
 
-        Nothing is undone where that call entered it, or where another one has claimed it.
+        Nothing is undone where that call entered it, or where another one has claimed it. A recorded result whose
+        caller left before it came is found after those of other equal calls.
         """
         with self._lock:
             if entry.was_entered or (entry.is_claimed and entry not in held):
+                return
+            if is_left and entry.status == "done":
+                if query.call_id is None and self._match_mode != "position":
+                    entry.is_matched = False
+                    self._remove_from_index(entry)
+                    self._index_by_content(entry, first=False)
                 return
             entry.is_matched, entry.was_stopped = False, True
             if query.call_id is None:
@@ -382,11 +391,18 @@ def _count_before(waiting: Iterable[ReplayEntry], entry: ReplayEntry) -> int:
 
 
 def list_repeatable_calls(recording: Recording) -> list[ReplayEntry]:
-    """Return the recorded calls that a program makes again: not those inside of calls that have a result."""
+    """Set what recorded calls were made after; return those that are made again: not inside of calls with a result."""
     recorded = [entry for entry in list(recording.entries.values()) if entry.begun_number]
-    numbers: dict[int | None, int] = {entry.position: entry.result_number or 0 for entry in recorded}
+    numbers: dict[int | None, int] = {one.position: one.result_number or one.begun_number for one in recorded}
     numbers[0] = 0  # before all of them
     for entry in recorded:
         entry.made_after = numbers.get(entry.after, entry.begun_number)
-    outers = [(entry, recording.entries.get(entry.parent_id or "")) for entry in recorded]
-    return [entry for entry, outer in outers if outer is None or outer.status != "done"]
+    return [entry for entry in recorded if not _is_inside_of_done(recording, entry)]
+
+
+def _is_inside_of_done(recording: Recording, entry: ReplayEntry) -> bool:
+    outer, seen = recording.entries.get(entry.parent_id or ""), set[str]()
+    while outer is not None and outer.status != "done" and outer.call_id not in seen:
+        seen.add(outer.call_id)
+        outer = recording.entries.get(outer.parent_id or "")
+    return outer is not None and outer.status == "done"

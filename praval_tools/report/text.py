@@ -9,10 +9,14 @@ from datetime import UTC, datetime
 
 _UNSAFE_CHARACTERS = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
-    "\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
-    "\U000e0000-\U000e0fff]"
+    "\u3164\ud800-\udfff\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff]|(?<![\u203c-\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f]"
 )
-"""Control characters, halves of pairs, and what shows nothing: `Default_Ignorable_Code_Point` of Unicode."""
+"""
+Control characters, halves of pairs, and what shows nothing: `Default_Ignorable_Code_Point` of Unicode.
+
+The marks by which a symbol is shown as text or in colours stay after a symbol.
+"""
 
 
 def sanitize_text(text: object, *, keep_line_breaks: bool = False, max_length: int | None = None) -> str:

@@ -19,6 +19,7 @@ from praval_tools.journal.redaction.redactor import Redactor
 from praval_tools.journal.replay_entry import IN_DOUBT_OUTCOMES, ReplayEntry, ReplayQuery
 from praval_tools.journal.stats import UsageStats
 from praval_tools.journal.storage.protocol import INTENT, Store
+from praval_tools.names import has_type
 from praval_tools.runs.approval_recording import ApprovalRecorder
 from praval_tools.runs.call_plans import CallPlan, CallPlans
 from praval_tools.runs.call_records import CallRecordBuilder, with_writable_fields
@@ -120,9 +121,10 @@ class Recorder:
             if run.strict_fingerprint:
                 check_fingerprint(run, entry, query)
             result = yield from self._replay_or_run(progress, steps, plan, run, query, entry, turn)
-        except BaseException:
+        except BaseException as error:
+            is_left = not has_type(error, (Exception, KeyboardInterrupt))
             for stopped in held if entry is None else (entry,):
-                run.recording.undo_match(stopped, query, held)
+                run.recording.undo_match(stopped, query, held, is_left=is_left)
             raise
         finally:
             for claimed in held:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 
 import attrs
 import pytest
@@ -89,3 +90,22 @@ def test_of_cancelled_callers_hold_up_nobody() -> None:
 
     for work in (cancel, leave, cancel):
         asyncio.run(work())
+
+
+def test_of_several_loops() -> None:
+    """Threads whose loops wait for results of one run hold up none of each other."""
+    calls = [Call(made_after=number) for number in range(2_000)]
+    order = ReplayOrder(lambda: calls)
+
+    async def wait() -> None:
+        await asyncio.gather(*map(order.wait, range(2_000)))
+
+    with ThreadPoolExecutor(3) as threads:
+        for done in [threads.submit(asyncio.run, wait()) for _ in range(3)]:
+            done.result(60)
+
+
+def test_without_a_loop() -> None:
+    """Code that drives coroutines itself gets them at once."""
+    with pytest.raises(StopIteration):
+        ReplayOrder(lambda: [Call(was_requested=False)]).wait(5).send(None)

@@ -147,6 +147,32 @@ class TestTime:
         assert (Outcome.CANCELLED, 0) == asyncio.run(awaited(home, name))
         assert Outcome.CANCELLED is home.execute(mine(name)).outcome
 
+    @pytest.mark.parametrize("is_recorded", [False, True])
+    def test_a_cancellation_that_comes_by_a_greenlet(self, *, is_recorded: bool) -> None:
+        """What async code under sync code raises there, as of SQLAlchemy, is the cancellation of the task."""
+        concurrency = pytest.importorskip("sqlalchemy.util.concurrency")
+        with ToolRegistry(journal="memory" if is_recorded else None) as registry:
+            started = asyncio.Event()
+
+            async def wait() -> None:
+                started.set()
+                await asyncio.Event().wait()
+
+            @registry.tool("query", shared=True)
+            def query() -> None:
+                """Query."""
+                concurrency.await_only(wait())
+
+            async def main() -> None:
+                work = concurrency.greenlet_spawn(registry.execute, ToolCall(None, "query", {}, "ann"))
+                task = asyncio.ensure_future(work)
+                await started.wait()
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+
+            asyncio.run(main())
+
     def test_in_a_task_that_was_cancelled_before(self, home: ToolRegistry) -> None:
         """
         A time-out in the clean-up of a cancelled task is a time-out.

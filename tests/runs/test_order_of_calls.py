@@ -319,6 +319,41 @@ def test_workers_beside_each_other_find_their_own_calls_again(
         assert made + 1 == next(numbers)
 
 
+@pytest.mark.parametrize("call_id", [None, "c"])
+def test_a_caller_that_leaves_before_its_recorded_result_comes(call_id: str | None, tmp_path: Path) -> None:
+    """Equal calls keep their own results; that of the call is there if it is made again."""
+    numbers = count()
+
+    def open_numbered_registry() -> ToolRegistry:
+        registry = ToolRegistry(journal=tmp_path / "left.db")
+
+        @registry.tool("ticket", shared=True)
+        async def ticket() -> int:
+            """Take the next number."""
+            return next(numbers)
+
+        return registry
+
+    async def take(registry: ToolRegistry, given: str | None = None) -> Any:
+        return (await registry.agent("ann").aexecute(ToolCall(given, "ticket"))).result
+
+    async def live(registry: ToolRegistry) -> list[Any]:
+        async with registry.run("r"):
+            return [*await asyncio.gather(take(registry, call_id), take(registry)), await take(registry)]
+
+    async def leave(registry: ToolRegistry) -> list[Any]:
+        async with registry.run("r"):
+            first = asyncio.create_task(take(registry, call_id))
+            await asyncio.sleep(0)
+            first.cancel()
+            return [*[await take(registry) for _ in range(2)], await take(registry, call_id)]
+
+    with open_numbered_registry() as registry:
+        assert [0, 1, 2] == asyncio.run(live(registry))
+    with open_numbered_registry() as registry:
+        assert [1, 2, 0] == asyncio.run(leave(registry))
+
+
 class TestBatches:
     """Batches in threads."""
 

@@ -211,7 +211,8 @@ def build_request_class(heartbeat: Heartbeat) -> type[Request]:
             super().on_failure(exc_info, *args, **options)
 
         def on_timeout(self, soft: bool, timeout: float) -> None:
-            heartbeat.end_lost(self.id, is_late=True)
+            if not soft:  # else its process goes on
+                heartbeat.end_lost(self.id, is_late=True)
             super().on_timeout(soft, timeout)
 
     return CallRequest

@@ -158,7 +158,7 @@ def _find_lines(value: object) -> str:
 
 def _is_cut(text: str) -> bool:
     """Tell whether a text is shown in part: spelling out what shows nothing makes it longer."""
-    return len(sanitize_text(text, keep_line_breaks=True)) > MAX_VALUE
+    return len(text) > MAX_VALUE or len(sanitize_text(text, keep_line_breaks=True)) > MAX_VALUE
 
 
 def _build_rest(content_url: str, *, is_cut: bool) -> Markup:
