@@ -221,13 +221,18 @@ class Recording:
         """
         Have the next call of the same content find *entry*: the call of *query* was stopped before it was entered.
 
-        Nothing is undone where that call entered it, or where another one has claimed it. A recorded result whose
-        caller left before it came is found after those of other equal calls.
+        Nothing is undone where that call entered it, or where another one has claimed it.
+
+        Args:
+            entry: The recorded call.
+            query: The call that was stopped.
+            held: The recorded calls that it has claimed.
+            is_left: It was stopped before a recorded result came, which is found after those of other equal calls.
         """
         with self._lock:
             if entry.was_entered or (entry.is_claimed and entry not in held):
                 return
-            if is_left and entry.status == "done":
+            if is_left:
                 if query.call_id is None and self._match_mode != "position":
                     entry.is_matched = False
                     self._remove_from_index(entry)

@@ -111,6 +111,7 @@ class Recorder:
         query = self._matcher.build_query(progress, plan, run)
         entry: ReplayEntry | None = None
         held: list[ReplayEntry] = []
+        was_done = False
         try:
             turn.wait()
             answered = self.approvals.list_answered(run.run_id) if run.recording.needs_answered(query) else ()
@@ -118,11 +119,12 @@ class Recorder:
             if not held and entry.status != "done":
                 turn.end()
                 yield from self._matcher.claim_entry(run, entry, held=held)
+            was_done = entry.status == "done"
             if run.strict_fingerprint:
                 check_fingerprint(run, entry, query)
             result = yield from self._replay_or_run(progress, steps, plan, run, query, entry, turn)
         except BaseException as error:
-            is_left = not has_type(error, (Exception, KeyboardInterrupt))
+            is_left = was_done and not has_type(error, (Exception, KeyboardInterrupt))
             for stopped in held if entry is None else (entry,):
                 run.recording.undo_match(stopped, query, held, is_left=is_left)
             raise
