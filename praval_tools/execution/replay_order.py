@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
@@ -51,6 +50,7 @@ class ReplayOrder:
         if not is_event_loop_running():
             return  # nobody else makes calls meanwhile
         import asyncio
+        from heapq import heappush
 
         if self._calls is None:
             self._calls = sorted(self._list_calls(), key=lambda call: call.made_after)
@@ -72,6 +72,8 @@ class ReplayOrder:
         self, loop: asyncio.AbstractEventLoop, waiting: _Waiting, calls: Sequence[RepeatableCall], rounds: int
     ) -> None:
         """Release the results whose turn it is, and go on with the others in the next round of the loop."""
+        from heapq import heappop
+
         before = self._next
         while waiting and not self._lacks_call(calls, waiting[0][0], is_late=rounds > _PATIENCE):
             rounds = 0
