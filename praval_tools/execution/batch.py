@@ -167,13 +167,9 @@ async def _run_as_tasks(indexes: Sequence[int], run_call: Callable[[int], Awaita
     async def run_task(index: int) -> None:
         try:
             await run_call(index)
-        except asyncio.CancelledError as error:
-            if not is_self_cancelled():
-                raise
-            failures.append(error)  # else the group would leave it out
-            raise _CallFailedError from None
         except BaseException as error:  # asyncio asks for its class, which may run code of the tool
-            if get_plain_type(error) in _ENDS_OF_LOOPS:
+            is_cancelled = has_type(error, asyncio.CancelledError) and not is_self_cancelled()
+            if is_cancelled or get_plain_type(error) in _ENDS_OF_LOOPS:
                 raise
             failures.append(error)
             raise _CallFailedError from None

@@ -25,7 +25,6 @@ from praval_tools.execution.event_loops import (
     Work,
     get_own_cancellation,
     is_event_loop_running,
-    is_self_cancelled,
     make_deadline_runner,
 )
 from praval_tools.execution.exclusive import ExclusiveTimeoutError
@@ -85,7 +84,7 @@ def _perform_effect(runtime: Runtime, step: CallEffect) -> object:
     if isinstance(step, Sleep):
         return runtime.closing_event.wait(step.seconds)
     if isinstance(step, WaitForReplay):
-        raise AssertionError("calls of sync code wait for no other")
+        return None  # nothing else in this thread makes calls meanwhile
     if not step.future.done():
         _refuse_in_event_loop(f"Call {step.call_id!r} is running already")
         with runtime.threads.release_thread():
@@ -168,11 +167,7 @@ async def _ask_approval_async(runtime: Runtime, step: RequestApproval) -> Approv
             answer = await await_in_frame(runtime.make_operator_frame(), _await_handler(runtime, handler, request))
     except TimeoutError:
         return Deny("nobody answered in time")
-    except asyncio.CancelledError as error:
-        if not is_self_cancelled():
-            raise
-        return _deny_for(error)
-    except Exception as error:  # isolation: whatever the handler raises is a denial
+    except (Exception, get_own_cancellation()) as error:  # isolation: whatever the handler raises is a denial
         return _deny_for(error)
     return runtime.approvals.interpret_answer(request, answer)
 
@@ -347,8 +342,6 @@ async def _run_sync_tool_async(runtime: Runtime, run: RunTool) -> ToolResult | N
 
 
 async def _run_async_tool(runtime: Runtime, run: RunTool) -> ToolResult | None:
-    import asyncio
-
     started, seconds = runtime.clock.monotonic(), runtime.get_timeout(run.tool)
     run_with_deadline = None if run.fast_function is not None else make_deadline_runner(seconds)  # it has its own
     try:
@@ -361,11 +354,7 @@ async def _run_async_tool(runtime: Runtime, run: RunTool) -> ToolResult | None:
         return _build_timeout_result(run, seconds)
     except ExclusiveTimeoutError as error:
         return _build_limited_result(run, error)
-    except CallCancelledError:
-        return build_run_cancelled_result(run, started)
-    except asyncio.CancelledError:
-        if not is_self_cancelled():
-            raise
+    except (CallCancelledError, get_own_cancellation()):
         return build_run_cancelled_result(run, started)
     except (Exception, SystemExit) as error:  # the tool seam: whatever it raises is a result
         return build_tool_error_result(run, error, started)

@@ -334,7 +334,7 @@ class WaitForCall(msgspec.Struct, eq=False):
 
 class WaitForReplay(msgspec.Struct, eq=False):
     """
-    A recorded result of a call of async code, which comes after those that were recorded before it.
+    A recorded result, which async code gets after those that were recorded before it.
 
     Args:
         order: The results that are waited for.

@@ -281,9 +281,9 @@ def is_self_cancelled() -> bool:
 
 def get_own_cancellation() -> type[BaseException]:
     """
-    Return what sync code raises that cancels itself: asyncio's `CancelledError`, else our own.
+    Return asyncio's `CancelledError` where nobody has cancelled the task that runs here: who raises it cancels itself.
 
-    Where the task that runs here was cancelled, that error may be thrown into sync code by way of a greenlet.
+    Else our own class, so that a cancellation from outside passes; a greenlet may throw that into sync code, too.
     """
     module = sys.modules.get("asyncio")
     return module.CancelledError if module is not None and is_self_cancelled() else CallCancelledError

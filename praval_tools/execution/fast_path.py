@@ -23,7 +23,7 @@ from praval_tools.access.rules import AccessResolution, resolve_access
 from praval_tools.access.state import AccessState
 from praval_tools.execution.call_progress import CallProgress, PolicyAnswers
 from praval_tools.execution.context import CALL, Frame, FrameScope, current_frame, find_active_frame, may_call_as
-from praval_tools.execution.event_loops import get_own_cancellation, is_self_cancelled, make_deadline_resumer
+from praval_tools.execution.event_loops import get_own_cancellation, make_deadline_resumer
 from praval_tools.execution.failures import CallCancelledError, StaleDecisionError
 from praval_tools.execution.limits import LimitPlace, LimitUsage
 from praval_tools.execution.plain_calls import to_plain_call
@@ -138,7 +138,7 @@ def make(
                     enter(None)
                     if store.state is not state: raise {MISS}
                     {RUN}
-                {CANCELLED}
+                except get_own_cancellation(): raise CallCancelledError from None
                 finally:
                     running[4] = True
                     leave()
@@ -165,12 +165,6 @@ if waiting is not DONE:
     is_left = True
     await resume(work, waiting, inner)
 return place[0]
-"""
-_CANCELLED = """except CancelledError:
-    if is_self_cancelled(): raise CallCancelledError from None
-    raise
-"""
-_CANCELLED_SYNC = """except get_own_cancellation(): raise CallCancelledError from None
 """
 _RELEASE = """finally:
     try:
@@ -245,16 +239,12 @@ def _compile_factory(
         CHECKS_AS_AGENT=checks_as_agent,
         MISS="cancel_steps(arguments, places)" if has_steps else "FastPathMiss",
         RUN=(_RUN_ASYNC if is_async else _RUN).format(call=body.call, name=implementation.name),
-        CANCELLED=_CANCELLED if is_async else _CANCELLED_SYNC,
         RESET=_RESET_ASYNC if is_async else _RESET,
         RELEASE=_RELEASE if has_steps else "",
     )
     namespace: dict[str, Any] = {**body.namespace, **_NAMES, "function": implementation.function}
     if is_async:
-        from asyncio import CancelledError
-
-        namespace |= {"CancelledError": CancelledError, "DONE": DONE,
-                      "is_self_cancelled": is_self_cancelled, "store_complete": _await_complete_into}  # fmt: skip
+        namespace |= {"DONE": DONE, "store_complete": _await_complete_into}
     exec(compile(source, f"<fast path of {implementation.name}>", "exec"), namespace)  # noqa: S102
     return namespace["make"]  # type: ignore[no-any-return]
 

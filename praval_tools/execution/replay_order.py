@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from itertools import count
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from praval_tools.execution.event_loops import is_event_loop_running
@@ -18,10 +19,8 @@ _PATIENCE: Final = 20
 
 
 class RepeatableCall(Protocol):
-    """A recorded call, as far as its turn is concerned."""
+    """A recorded call."""
 
-    made_after: int
-    """The number of the last result that its caller, or another one, had got when it was made."""
     was_requested: bool
     """Whether it was made again."""
 
@@ -35,13 +34,11 @@ class ReplayOrder:
     coroutines find their own records.
 
     Args:
-        list_calls: Returns the recorded calls; called where somebody waits.
+        calls: The recorded calls, each with the number of the last result that had come when it was made.
     """
 
-    def __init__(self, list_calls: Callable[[], Iterable[RepeatableCall]]) -> None:
-        self._list_calls = list_calls
-        self._calls: Sequence[RepeatableCall] | None = None
-        self._next = 0
+    def __init__(self, calls: Iterable[tuple[int, RepeatableCall]]) -> None:
+        self._calls, self._next = sorted(calls, key=itemgetter(0)), 0
         self._waiting: dict[asyncio.AbstractEventLoop, _Waiting] = {}
         self._numbers = count()
 
@@ -52,43 +49,39 @@ class ReplayOrder:
         import asyncio
         from heapq import heappush
 
-        if self._calls is None:
-            self._calls = sorted(self._list_calls(), key=lambda call: call.made_after)
         loop = asyncio.get_running_loop()
         waiting = self._waiting.get(loop)
         is_first = waiting is None or number < waiting[0][0]
-        if is_first and not self._lacks_call(self._calls, number, is_late=False):
+        if is_first and not self._lacks_call(number, is_late=False):
             return  # without a wait, as in the first life: what comes next may be the caller's next call
         future: asyncio.Future[None] = loop.create_future()
         if waiting is None:
             for ended in [other for other in list(self._waiting) if other.is_closed()]:
                 self._waiting.pop(ended, None)
             waiting = self._waiting[loop] = []
-            loop.call_soon(self._release, loop, waiting, self._calls, 0)
+            loop.call_soon(self._release, loop, waiting, 0)
         heappush(waiting, (number, next(self._numbers), future))
         await future
 
-    def _release(
-        self, loop: asyncio.AbstractEventLoop, waiting: _Waiting, calls: Sequence[RepeatableCall], rounds: int
-    ) -> None:
+    def _release(self, loop: asyncio.AbstractEventLoop, waiting: _Waiting, rounds: int) -> None:
         """Release the results whose turn it is, and go on with the others in the next round of the loop."""
         from heapq import heappop
 
         before = self._next
-        while waiting and not self._lacks_call(calls, waiting[0][0], is_late=rounds > _PATIENCE):
+        while waiting and not self._lacks_call(waiting[0][0], is_late=rounds > _PATIENCE):
             rounds = 0
             future = heappop(waiting)[-1]
             if not future.done():  # else its caller was cancelled
                 future.set_result(None)
         if waiting:
-            loop.call_soon(self._release, loop, waiting, calls, rounds + 1 if self._next == before else 0)
+            loop.call_soon(self._release, loop, waiting, rounds + 1 if self._next == before else 0)
         else:
             del self._waiting[loop]
 
-    def _lacks_call(self, calls: Sequence[RepeatableCall], number: int, *, is_late: bool) -> bool:
+    def _lacks_call(self, number: int, *, is_late: bool) -> bool:
         """Pass the calls that were made again, or are late; tell whether one lacks that was made before the result."""
-        place = self._next
-        while place < len(calls) and (calls[place].was_requested or (is_late and calls[place].made_after < number)):
+        calls, place = self._calls, self._next
+        while place < len(calls) and (calls[place][1].was_requested or (is_late and calls[place][0] < number)):
             place += 1
         self._next = max(self._next, place)  # which other loops move, too
-        return place < len(calls) and calls[place].made_after < number
+        return place < len(calls) and calls[place][0] < number

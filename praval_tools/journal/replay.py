@@ -216,7 +216,7 @@ class Recording:
                 self._index_by_content(entry, first=entry.is_asked and self._match_mode != "position")
 
     def undo_match(
-        self, entry: ReplayEntry, query: ReplayQuery, held: list[ReplayEntry], *, is_left: bool = False
+        self, entry: ReplayEntry, query: ReplayQuery, held: list[ReplayEntry], *, comes_last: bool = False
     ) -> None:
         """
         Have the next call of the same content find *entry*: the call of *query* was stopped before it was entered.
@@ -227,12 +227,13 @@ class Recording:
             entry: The recorded call.
             query: The call that was stopped.
             held: The recorded calls that it has claimed.
-            is_left: It was stopped before a recorded result came, which is found after those of other equal calls.
+            comes_last: It has a result, for which the call waited: the next call with its id finds it, else one
+                without an id that finds no other equal one.
         """
         with self._lock:
             if entry.was_entered or (entry.is_claimed and entry not in held):
                 return
-            if is_left:
+            if comes_last:
                 if query.call_id is None and self._match_mode != "position":
                     entry.is_matched = False
                     self._remove_from_index(entry)
@@ -395,14 +396,18 @@ def _count_before(waiting: Iterable[ReplayEntry], entry: ReplayEntry) -> int:
     return sum(1 for _ in before)
 
 
-def list_repeatable_calls(recording: Recording) -> list[ReplayEntry]:
-    """Set what recorded calls were made after; return those that are made again: not inside of calls with a result."""
+def list_repeatable_calls(recording: Recording) -> list[tuple[int, ReplayEntry]]:
+    """
+    Return the recorded calls that a program makes again: not those inside of calls that have a result.
+
+    Each with the number in the run of the last result that had reached a caller before it was made; where nobody knows
+    that, of its own first record.
+    """
     recorded = [entry for entry in list(recording.entries.values()) if entry.begun_number]
     numbers: dict[int | None, int] = {one.position: one.result_number or one.begun_number for one in recorded}
     numbers[0] = 0  # before all of them
-    for entry in recorded:
-        entry.made_after = numbers.get(entry.after, entry.begun_number)
-    return [entry for entry in recorded if not _is_inside_of_done(recording, entry)]
+    repeatable = [entry for entry in recorded if not _is_inside_of_done(recording, entry)]
+    return [(numbers.get(entry.after, entry.begun_number), entry) for entry in repeatable]
 
 
 def _is_inside_of_done(recording: Recording, entry: ReplayEntry) -> bool:

@@ -146,8 +146,6 @@ class ReplayEntry(msgspec.Struct, eq=False):
     """The number in the run of its first record; 0 where that was written since the run was opened here."""
     after: int | None = None
     """The position of the call whose result reached its caller last before it was made, as far as that is recorded."""
-    made_after: int = 0
-    """The number in the run of the record of that result; of its own first record, where nobody knows the other."""
     has_given_id: bool = False
     """Whether its caller gave it its id; else the library made that."""
     attempts: int = -1

@@ -81,7 +81,7 @@ class CallMatcher:
             digest,
             "" if given_digest == digest else given_digest,
             "" if coerced is None else plan.fingerprint,
-            run.last_answered if progress.is_async else None,
+            run.last_position if progress.is_async else None,
         )
 
     def _redact(

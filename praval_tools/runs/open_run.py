@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import warnings
 from contextlib import suppress
-from functools import partial
 from typing import Any, Final, NoReturn
 
 from praval_tools.errors import JournalError, JournalWarning, ToolUsageError, get_user_stacklevel
 from praval_tools.execution.replay_order import ReplayOrder
-from praval_tools.forks import ForkSafeLock
+from praval_tools.forks import ForkSafeLock, first_use_property
 from praval_tools.journal.events import get_process_name
 from praval_tools.journal.replay import Recording, list_repeatable_calls
 from praval_tools.journal.storage.protocol import Lease
@@ -85,14 +84,18 @@ class OpenRun:
         self.outer_run = current_run.get()
         self._loops: dict[str, tuple[object, Attempt | None]] = {}  # by id: who has it, in which attempt of a call
         self._ended_loops: dict[str, Attempt | None] = {}
-        self.last_answered = 0
-        """The position of the call whose result reached its caller last."""
-        self.replay_order = ReplayOrder(partial(list_repeatable_calls, recording))
+        self.last_position = 0
+        """That of the call whose result reached its caller last."""
         self.attempts: dict[str, Attempt] = {}  # the last one by the id of a call
         self._loops_lock = ForkSafeLock()
         self.event_count, self._has_warned = event_count, False
         self.has_unawaited_writes = False
         self.active_calls: list[None] = []  # `append` and `pop` are atomic: `close` and a new call see each other
+
+    @first_use_property
+    def replay_order(self) -> ReplayOrder:
+        """The order in which async code gets the recorded results."""
+        return ReplayOrder(list_repeatable_calls(self.recording))
 
     def count_event(self) -> None:
         """Count an event that was recorded; warn once where there are unusually many."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Final, Literal
 
 from msgspec.structs import replace
@@ -124,14 +123,14 @@ class Recorder:
                 check_fingerprint(run, entry, query)
             result = yield from self._replay_or_run(progress, steps, plan, run, query, entry, turn)
         except BaseException as error:
-            is_left = was_done and not has_type(error, (Exception, KeyboardInterrupt))
+            comes_last = was_done and not has_type(error, (Exception, KeyboardInterrupt))  # cancelled as it waited
             for stopped in held if entry is None else (entry,):
-                run.recording.undo_match(stopped, query, held, is_left=is_left)
+                run.recording.undo_match(stopped, query, held, comes_last=comes_last)
             raise
         finally:
             for claimed in held:
                 run.recording.release(claimed)
-        run.last_answered = entry.position
+        run.last_position = entry.position
         return result
 
     def _replay_or_run(
@@ -142,8 +141,7 @@ class Recorder:
         call, status_before = progress.call, entry.status
         result_id = call.tool_call_id or entry.call_id
         if status_before == "done":
-            yield from _wait_for_turn(run, entry, progress)
-            return self._build_replayed_result(entry, result_id, plan)
+            return (yield from self._replay(run, entry, result_id, plan))
         if status_before in ("new", "released") and run.is_full:
             run.recording.release_match(entry)
             return build_full_run_result(run.run_id, run.event_count, call)
@@ -176,7 +174,10 @@ class Recorder:
             run.recording.release_match(entry)
         return result if result_id == entry.call_id else replace(result, tool_call_id=result_id)
 
-    def _build_replayed_result(self, entry: ReplayEntry, result_id: str, plan: CallPlan) -> ToolResult:
+    def _replay(self, run: OpenRun, entry: ReplayEntry, result_id: str, plan: CallPlan) -> CallPipeline:
+        """Return the recorded result of a call, which async code gets in its turn."""
+        if entry.result_number is not None:
+            yield WaitForReplay(run.replay_order, entry.result_number)
         max_size = None if plan.tool is None else self.runtime.get_max_result_size(plan.tool)
         return build_replayed_result(entry, result_id, plan.tool, max_size)
 
@@ -294,12 +295,6 @@ def _build_idempotency_key(run_id: str, call_id: str | None) -> str:
     The id of the run is escaped, and so ends at the first `/`.
     """
     return f"{run_id.replace('%', '%25').replace('/', '%2F')}/{call_id}"
-
-
-def _wait_for_turn(run: OpenRun, entry: ReplayEntry, progress: CallProgress) -> Generator[WaitForReplay, object, None]:
-    """Have async code wait until a recorded result comes; see `ReplayOrder`."""
-    if progress.is_async and entry.result_number is not None:
-        yield WaitForReplay(run.replay_order, entry.result_number)
 
 
 def _may_be_repeated(tool: AnyTool | None) -> bool:

@@ -173,7 +173,7 @@ def _iter_leaf_spellings(value: object) -> Iterator[object]:
     kind = type(value)
     if not value:
         return
-    with suppress(Exception):  # a time without an offset has no JSON form
+    with suppress(Exception):  # it may have no JSON form, as a time without an offset
         yield _get_encode_hook(cast("Hashable", kind))(value)
     if kind is bytes:
         return

@@ -16,13 +16,12 @@ from praval_tools.execution.replay_order import ReplayOrder
 class Call:
     """A recorded call."""
 
-    made_after: int = 0
     was_requested: bool = True
 
 
-def release(calls: Iterable[Call], *numbers: int) -> list[int]:
+def release(calls: Iterable[tuple[int, Call]], *numbers: int) -> list[int]:
     """Return the order in which results reach those who wait for them in this order."""
-    order, released = ReplayOrder(lambda: calls), list[int]()
+    order, released = ReplayOrder(calls), list[int]()
 
     async def wait(number: int) -> None:
         await order.wait(number)
@@ -37,18 +36,18 @@ def release(calls: Iterable[Call], *numbers: int) -> list[int]:
 
 def test_come_in_their_order() -> None:
     """Whoever asks first."""
-    assert [2, 3, 5, 9] == release([Call(was_requested=False)], 5, 2, 9, 3)
+    assert [2, 3, 5, 9] == release([(0, Call(was_requested=False))], 5, 2, 9, 3)
 
 
 def test_that_come_next_are_there_at_once() -> None:
     """The caller makes its next call before another coroutine does, as it did where nothing had to be waited for."""
-    assert [5, 2] == release([Call()], 5, 2)
+    assert [5, 2] == release([(0, Call())], 5, 2)
 
 
 def test_come_after_the_calls_that_were_made_before() -> None:
     """A coroutine that comes to its next call by way of tasks of its own makes it before the next result comes."""
-    next_call = Call(made_after=1, was_requested=False)
-    order, seen = ReplayOrder(lambda: [next_call]), list[str]()
+    next_call = Call(was_requested=False)
+    order, seen = ReplayOrder([(1, next_call)]), list[str]()
 
     async def make_next_call() -> None:
         await order.wait(1)
@@ -71,12 +70,12 @@ def test_come_after_the_calls_that_were_made_before() -> None:
 @pytest.mark.parametrize("count", [1, 1_000])
 def test_do_not_wait_for_calls_that_nobody_makes_again(count: int) -> None:
     """A program that has changed, or that waits for something else before its next call, goes on."""
-    assert [1, 2, 3] == release([Call(made_after=1, was_requested=False) for _ in range(count)], 3, 1, 2)
+    assert [1, 2, 3] == release([(1, Call(was_requested=False)) for _ in range(count)], 3, 1, 2)
 
 
 def test_of_cancelled_callers_hold_up_nobody() -> None:
     """Nor does a loop that ended while somebody waited in it."""
-    order = ReplayOrder(lambda: [Call(made_after=1, was_requested=False)])
+    order = ReplayOrder([(1, Call(was_requested=False))])
 
     async def cancel() -> None:
         first = asyncio.create_task(order.wait(2))
@@ -94,8 +93,7 @@ def test_of_cancelled_callers_hold_up_nobody() -> None:
 
 def test_of_several_loops() -> None:
     """Threads whose loops wait for results of one run hold up none of each other."""
-    calls = [Call(made_after=number) for number in range(2_000)]
-    order = ReplayOrder(lambda: calls)
+    order = ReplayOrder([(number, Call()) for number in range(2_000)])
 
     async def wait() -> None:
         await asyncio.gather(*map(order.wait, range(2_000)))
@@ -108,4 +106,4 @@ def test_of_several_loops() -> None:
 def test_without_a_loop() -> None:
     """Code that drives coroutines itself gets them at once."""
     with pytest.raises(StopIteration):
-        ReplayOrder(lambda: [Call(was_requested=False)]).wait(5).send(None)
+        ReplayOrder([(0, Call(was_requested=False))]).wait(5).send(None)

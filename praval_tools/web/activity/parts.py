@@ -129,12 +129,12 @@ def build_values(values: object, content_url: str, *, label: str = "Arguments") 
         text = write_json(values)
         rest = _build_rest(content_url, is_cut=_is_cut(text))
         return join_markup(build_element("pre", shorten(text, MAX_VALUE)), rest)
-    texts = {name: write_json(value) for name, value in values.items()}
+    texts = {name: _write_value(value) for name, value in values.items()}
     rows = [
-        build_row(build_element("th", build_code(shorten(name)), scope="row"), _build_value(values[name], text))
+        build_row(build_element("th", build_code(shorten(name)), scope="row"), _build_value(text))
         for name, text in list(texts.items())[:100]
     ]
-    is_cut = len(texts) > 100 or any(_is_cut(_find_lines(values[name]) or text) for name, text in texts.items())
+    is_cut = len(texts) > 100 or any(map(_is_cut, texts.values()))
     table = build_element("table", build_element("tbody", *rows), class_="facts")
     return join_markup(
         build_element("div", table, class_="wide", tabindex=0, role="region", aria_label=label),
@@ -142,18 +142,17 @@ def build_values(values: object, content_url: str, *, label: str = "Arguments") 
     )
 
 
-def _build_value(value: object, text: str) -> Markup:
-    """Return a value as JSON; a text of several lines as these lines."""
-    if lines := _find_lines(value):
-        return build_element("pre", shorten(lines, MAX_VALUE), class_="lines")
-    return build_code(shorten(text, MAX_VALUE))
-
-
-def _find_lines(value: object) -> str:
-    """Return a text of several lines as it is shown; empty for any other value."""
+def _write_value(value: object) -> str:
+    """Return a value as JSON, which has no line breaks; a text of several lines as these lines."""
     if not isinstance(value, str) or "\n" not in value.strip("\n"):
-        return ""
+        return write_json(value)
     return value.replace("\r\n", "\n").expandtabs(4)
+
+
+def _build_value(text: str) -> Markup:
+    if "\n" in text:
+        return build_element("pre", shorten(text, MAX_VALUE), class_="lines")
+    return build_code(shorten(text, MAX_VALUE))
 
 
 def _is_cut(text: str) -> bool:
