@@ -10,6 +10,7 @@ from typing import Final
 from urllib.parse import quote
 
 from praval_tools.names import shorten_repr
+from praval_tools.report.text import UNSAFE_CHARACTERS
 from praval_tools.schema.schema_tree import JsonSchema
 
 _LEGAL: Final = re.compile(r"[A-Za-z0-9_.-]+")
@@ -56,7 +57,8 @@ def clean_text(text: str, secrets: Sequence[str] = ()) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    cleaned = "".join(char for char in text if char in _KEPT or unicodedata.category(char) not in _MISLEADING)
+    shown = UNSAFE_CHARACTERS.sub(lambda found: found[0] if found[0] in _KEPT else "", text)
+    cleaned = "".join(char for char in shown if char in _KEPT or unicodedata.category(char) not in _MISLEADING)
     return cleaned if cleaned == text else str(remove_secrets(cleaned, secrets))
 
 

@@ -6,8 +6,9 @@ import json
 import re
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import Final
 
-_UNSAFE_CHARACTERS = re.compile(
+UNSAFE_CHARACTERS: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     "\u3164\ud800-\udfff\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0000-\U000e0fff]|(?<![\u203c-\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f]"
@@ -29,7 +30,7 @@ def sanitize_text(text: object, *, keep_line_breaks: bool = False, max_length: i
         max_length: Cut the text to this many characters.
     """
     plain = str(text) if keep_line_breaks else " ".join(str(text).split())
-    safe = _UNSAFE_CHARACTERS.sub(lambda match: match[0] if match[0] == "\n" else _escape_character(match[0]), plain)
+    safe = UNSAFE_CHARACTERS.sub(lambda match: match[0] if match[0] == "\n" else _escape_character(match[0]), plain)
     return safe if max_length is None or len(safe) <= max_length else f"{safe[: max_length - 1]}…"
 
 

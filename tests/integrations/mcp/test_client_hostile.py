@@ -258,6 +258,7 @@ class TestTexts:
         """Line breaks, tabs and the joiners of scripts and emoji stay; what steers terminals and readers goes."""
         assert "a\n\tb é 👩\u200d🚀" == clean_text("a\n\tb é 👩\u200d🚀")
         assert "[0mabc" == clean_text("\x1b[0ma\u2066b\u2069\ufeffc\x00\u2028")
+        assert "pay ⚠\ufe0f" == clean_text("p\ufe01a\u034f\u3164y\U000e0101 ⚠\ufe0f")
 
     def test_schemas_keep_their_values(self) -> None:
         """Only titles and descriptions change: what values are compared with is as the server says it."""
