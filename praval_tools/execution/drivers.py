@@ -87,8 +87,9 @@ def _perform_effect(runtime: Runtime, step: CallEffect) -> object:
         return None  # nothing else in this thread makes calls meanwhile
     if not step.future.done():
         _refuse_in_event_loop(f"Call {step.call_id!r} is running already")
-        with runtime.threads.release_thread():
+        with runtime.threads.release_thread(), runtime.exclusive_gate.stand_aside():
             step.future.result()
+        runtime.exclusive_gate.wait_until_open()
     return None
 
 
@@ -111,7 +112,7 @@ async def _drive_async(runtime: Runtime, steps: CallPipeline) -> ToolResult:
                     answer = await _ask_approval_async(runtime, step)
                 else:
                     answer = None
-                    await _wait_async(step)
+                    await _wait_async(runtime, step)
             except BaseException as error:  # the pipeline records the failure, and raises it again
                 step = steps.throw(error)
             else:
@@ -122,7 +123,7 @@ async def _drive_async(runtime: Runtime, steps: CallPipeline) -> ToolResult:
         steps.close()
 
 
-async def _wait_async(step: Sleep | WaitForCall | WaitForReplay) -> None:
+async def _wait_async(runtime: Runtime, step: Sleep | WaitForCall | WaitForReplay) -> None:
     import asyncio
 
     if isinstance(step, WaitForReplay):
@@ -130,7 +131,9 @@ async def _wait_async(step: Sleep | WaitForCall | WaitForReplay) -> None:
     elif isinstance(step, Sleep):
         await asyncio.sleep(step.seconds)
     else:
-        await asyncio.shield(asyncio.wrap_future(step.future))
+        with runtime.exclusive_gate.stand_aside():
+            await asyncio.shield(asyncio.wrap_future(step.future))
+        await runtime.exclusive_gate.wait_until_open_async()
 
 
 # ── approvals ────────────────────────────────────────────────────────────────────────────────────

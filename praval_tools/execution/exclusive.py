@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from itertools import chain
 from time import monotonic
 
 from praval_tools.errors import ToolUsageError
@@ -21,9 +22,9 @@ class ExclusiveGate:
     Runs exclusive calls one at a time: new calls wait while it is closed, until no other call is in flight.
 
     The calls from inside which an exclusive call was made do not count as in flight: they cannot go on before it
-    has ended. For the same reason calls from inside a running tool pass until the exclusive call runs, and the
-    calls that it makes itself pass all the time; an exclusive call from inside another one takes its place until
-    it has ended.
+    has ended. Nor do those from inside which a call waits for the end of another one. For the same reason calls from
+    inside a running tool pass until the exclusive call runs, and the calls that it makes itself pass all the time; an
+    exclusive call from inside another one takes its place until it has ended.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class ExclusiveGate:
         self._lock = threading.RLock()  # entered itself: an interrupt may come inside of `Condition.__enter__`
         self._condition = threading.Condition(self._lock)
         self._waiters: dict[int, tuple[Frame, ...]] = {}
+        self._callers_aside: dict[object, tuple[Frame, ...]] = {}
         self._holders: tuple[Frame, ...] = ()
 
     def reset_after_fork(self, frames: list[Frame]) -> None:
@@ -40,6 +42,7 @@ class ExclusiveGate:
         self._lock = threading.RLock()
         self._condition = threading.Condition(self._lock)
         self._waiters = {id(frame): outer for frame in frames if (outer := self._waiters.get(id(frame))) is not None}
+        self._callers_aside = {}
         self._holders = tuple(holder for holder in self._holders if any(holder is frame for frame in frames))
 
     @property
@@ -76,6 +79,18 @@ class ExclusiveGate:
             yield
         finally:
             self._release(frame)
+
+    @plain_manager
+    def stand_aside(self) -> Iterator[None]:
+        """Let exclusive calls run while a call of this context waits for another; `wait_until_open` comes after it."""
+        key = object()
+        try:
+            with self._lock:
+                self._callers_aside[key] = tuple(iter_active_calls(self._registry))
+            yield
+        finally:
+            with self._lock:
+                self._callers_aside.pop(key, None)
 
     def wait_until_open(self) -> None:
         """Wait, as an ordinary sync call, until no exclusive call waits or runs."""
@@ -139,7 +154,8 @@ class ExclusiveGate:
             self._condition.notify_all()
 
     def _has_other_calls(self) -> bool:
-        waiting = {id(frame) for outer in self._waiters.values() for frame in outer if not frame[ENDED]}
+        callers = chain(self._waiters.values(), self._callers_aside.values())
+        waiting = {id(frame) for outer in callers for frame in outer if not frame[ENDED]}
         return self._in_flight.count_in_flight() > len(waiting)
 
 

@@ -276,3 +276,34 @@ class TestJournaled:
         asyncio.run(work())
 
         assert ["alone", "first"] == order
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_for_which_another_call_waits(*, is_async: bool) -> None:
+    """Broken promise: called in a run with one id from two tools at once, it waited until its time was over."""
+    both_inside, ran = threading.Barrier(2), list[int]()
+    with ToolRegistry(journal="memory", timeout=20) as registry:
+
+        @registry.tool("lone", shared=True, concurrency_safe=False)
+        def lone() -> int:
+            """Run alone."""
+            ran.append(1)
+            return len(ran)
+
+        @registry.tool("node", shared=True)
+        def node(number: int) -> str:
+            """Call it."""
+            both_inside.wait(20)
+            return str(current_agent().execute(ToolCall("call_0", "lone")).outcome)
+
+        @registry.tool("anode", shared=True)
+        async def anode(number: int) -> str:
+            """Call it."""
+            await asyncio.sleep(0)
+            return str((await current_agent().aexecute(ToolCall("call_0", "lone"))).outcome)
+
+        calls = [ToolCall(None, "anode" if is_async else "node", {"number": number}, "ann") for number in range(2)]
+        with registry.run("r"):
+            results = asyncio.run(registry.aexecute_batch(calls)) if is_async else registry.execute_batch(calls)
+    assert ["ok", "ok"] == [result.result for result in results]
+    assert [1] == ran
