@@ -14,7 +14,7 @@ from praval_tools.formats import anthropic, gemini, mcp, openai_chat, openai_res
 from praval_tools.formats.detection import find_formats
 from praval_tools.formats.format import Format, Offer, WireObject
 from praval_tools.formats.response_fields import assign_call_ids
-from praval_tools.formats.schema_root import refer_to_defined_root, remove_boolean_properties
+from praval_tools.formats.schema_root import allow_member, refer_to_defined_root, remove_boolean_properties
 from praval_tools.formats.strict import StrictCost, make_strict_schema
 from praval_tools.formats.strict_nulls import contains_null, drop_default_nulls
 from praval_tools.names import has_type, shorten_repr, to_plain_text, to_wire_name
@@ -153,7 +153,7 @@ def _add_reason_parameter(parameters: JsonSchema) -> JsonSchema:
     if REASON in properties or not isinstance(properties, dict):
         return parameters
     reason = {"type": "string", "description": _REASON_DESCRIPTION}
-    parameters = refer_to_defined_root(parameters)
+    parameters = allow_member(refer_to_defined_root(parameters), REASON)
     required = [REASON, *parameters.get("required", ())]
     properties = {REASON: reason, **parameters.get("properties", {})}
     return {**parameters, "type": "object", "properties": properties, "required": required}

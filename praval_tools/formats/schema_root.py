@@ -94,6 +94,22 @@ def refer_to_defined_root(schema: JsonSchema) -> JsonSchema:
     return {**changed, "$defs": {**changed.get("$defs", {}), name: root}}
 
 
+def allow_member(schema: JsonSchema, name: str) -> JsonSchema:
+    """
+    Return *schema* without what it says of the number and the names of all members that keeps out one called *name*.
+
+    Nothing is lost: a call is checked against the whole schema without that member.
+    """
+    import jsonschema_rs
+
+    kept = {key: value for key, value in schema.items() if key not in ("maxProperties", "propertyNames")}
+    patterns = kept.get("patternProperties")
+    if isinstance(patterns, dict):
+        others = [key for key in patterns if jsonschema_rs.is_valid({"patternProperties": {key: False}}, {name: ""})]
+        kept["patternProperties"] = {pattern: patterns[pattern] for pattern in others}
+    return kept
+
+
 def remove_boolean_properties(schema: JsonSchema) -> JsonSchema:
     """
     Return *schema* without the properties that no value fits, and with an object for those that any value fits.

@@ -350,3 +350,24 @@ class TestReason:
         assert jsonschema_rs.is_valid(parameters, {"toolcall_reason": "", "name": "car", "parts": [inner]})
         wrong = {"toolcall_reason": "", **inner}
         assert not jsonschema_rs.is_valid(parameters, {"toolcall_reason": "", "name": "car", "parts": [wrong]})
+
+    @pytest.mark.parametrize(
+        "limit",
+        [
+            {"maxProperties": 1},
+            {"propertyNames": {"maxLength": 5}},
+            {"patternProperties": {"^tool": {"type": "integer"}, "^n": {"minLength": 1}}},
+        ],
+        ids=str,
+    )
+    def test_limits_of_all_members_leave_room_for_it(self, limit: dict[str, Any]) -> None:
+        """Broken promise: a model was shown a schema that no call fulfils."""
+        schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"], **limit}
+        with ToolRegistry() as registry:
+            registry.register(Tool("build", "Build.", schema, lambda **given: given))
+            registry.grant("build", "ann")
+            (shown,) = registry.schemas("ann", think_augment=True)
+            refused = registry.execute(ToolCall(None, "build", {"name": "", "toolcall": "", "no": ""}, "ann"))
+
+        assert jsonschema_rs.is_valid(shown["function"]["parameters"], {"toolcall_reason": "why", "name": "car"})
+        assert Outcome.INVALID_ARGUMENTS is refused.outcome
