@@ -133,6 +133,7 @@ def _writes_all(model: Hint) -> bool:
     has_own_code = any((
         model.__private_attributes__, marks.field_serializers, marks.model_serializers, config.get("json_encoders"),
         config.get("extra") == "allow", config.get("use_enum_values"),
+        *(config.get(name, "iso8601") != "iso8601" for name in ("ser_json_temporal", "ser_json_timedelta")),
         *(name in vars(kind) for kind in model.__mro__ for name in _WRITERS
         if not kind.__module__.startswith("pydantic.")),
     ))  # fmt: skip

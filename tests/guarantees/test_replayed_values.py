@@ -136,6 +136,11 @@ class Seconds(BaseModel):
     span: timedelta
 
 
+class Numbered(BaseModel):
+    model_config = ConfigDict(ser_json_temporal="seconds")
+    at: datetime
+
+
 class Loose(BaseModel):
     model_config = ConfigDict(extra="allow")
     inner: Renamed
@@ -275,7 +280,14 @@ class TestClasses:
         assert repr(value) == repr(replayed.result)
         assert live.for_model() == replayed.for_model()
 
-    @pytest.mark.parametrize(("hint", "value"), [(Raised, Raised(amount=1)), (Tenfold | Row, {"x": 1.0})], ids=str)
+    @pytest.mark.parametrize(
+        ("hint", "value"),
+        [
+            (Raised, Raised(amount=1)), (Tenfold | Row, {"x": 1.0}),
+            (Numbered, Numbered(at=datetime(2026, 1, 2, 3, 4, 5))),  # read back, it would have an offset
+        ],
+        ids=str,
+    )  # fmt: skip
     def test_stay_json_where_they_would_be_another_value(self, hint: Any, value: Any, tmp_path: Path) -> None:
         """What a class would make of it a second time is never taken for what was recorded."""
         live, replayed = iter_results(hint, value, tmp_path / "j.db")
