@@ -334,15 +334,15 @@ class WaitForCall(msgspec.Struct, eq=False):
 
 class WaitForReplay(msgspec.Struct, eq=False):
     """
-    A recorded result, which async code gets after those that were recorded before it.
+    A result, which async code gets after those that were recorded before it.
 
     Args:
         order: The results that are waited for.
-        number: That of the result in its run.
+        number: That of its record in the run; None for a new result.
     """
 
     order: ReplayOrder
-    number: int
+    number: int | None
 
 
 CallEffect = RunTool | RequestApproval | Sleep | AppendToJournal | WaitForCall | WaitForReplay

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from itertools import count
 from operator import itemgetter
@@ -42,13 +43,24 @@ class ReplayOrder:
         self._waiting: dict[asyncio.AbstractEventLoop, _Waiting] = {}
         self._numbers = count()
 
-    async def wait(self, number: int) -> None:
-        """Wait for the turn of a result; *number*: that of its record in the run."""
+    @property
+    def has_ended(self) -> bool:
+        """Whether nobody waits, and no recorded call is left that was made before a result."""
+        return self._next == len(self._calls) and not self._waiting
+
+    async def wait(self, recorded_number: int | None) -> None:
+        """
+        Wait for the turn of a result.
+
+        Args:
+            recorded_number: The number of its record in the run; none for a new result, which comes after all others.
+        """
         if not is_event_loop_running():
             return  # nobody else makes calls meanwhile
         import asyncio
         from heapq import heappush
 
+        number = sys.maxsize if recorded_number is None else recorded_number
         loop = asyncio.get_running_loop()
         waiting = self._waiting.get(loop)
         is_first = waiting is None or number < waiting[0][0]

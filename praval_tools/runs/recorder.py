@@ -122,6 +122,9 @@ class Recorder:
             if run.strict_fingerprint:
                 check_fingerprint(run, entry, query)
             result = yield from self._replay_or_run(progress, steps, plan, run, query, entry, turn)
+            if progress.is_async and not run.replay_order.has_ended:
+                was_done = entry.status == "done"
+                yield WaitForReplay(run.replay_order, entry.result_number)
         except BaseException as error:
             comes_last = was_done and not has_type(error, (Exception, KeyboardInterrupt))  # cancelled as it waited
             for stopped in held if entry is None else (entry,):
@@ -141,7 +144,8 @@ class Recorder:
         call, status_before = progress.call, entry.status
         result_id = call.tool_call_id or entry.call_id
         if status_before == "done":
-            return (yield from self._replay(run, entry, result_id, plan))
+            max_size = None if plan.tool is None else self.runtime.get_max_result_size(plan.tool)
+            return build_replayed_result(entry, result_id, plan.tool, max_size)
         if status_before in ("new", "released") and run.is_full:
             run.recording.release_match(entry)
             return build_full_run_result(run.run_id, run.event_count, call)
@@ -173,13 +177,6 @@ class Recorder:
         if can_match_again(status_before, entry.status):
             run.recording.release_match(entry)
         return result if result_id == entry.call_id else replace(result, tool_call_id=result_id)
-
-    def _replay(self, run: OpenRun, entry: ReplayEntry, result_id: str, plan: CallPlan) -> CallPipeline:
-        """Return the recorded result of a call, which async code gets in its turn."""
-        if entry.result_number is not None:
-            yield WaitForReplay(run.replay_order, entry.result_number)
-        max_size = None if plan.tool is None else self.runtime.get_max_result_size(plan.tool)
-        return build_replayed_result(entry, result_id, plan.tool, max_size)
 
     def _run_and_record(
         self, progress: CallProgress, steps: CallPipeline, plan: CallPlan, write_state: CallWriteState

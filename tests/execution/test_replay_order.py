@@ -19,11 +19,11 @@ class Call:
     was_requested: bool = True
 
 
-def release(calls: Iterable[tuple[int, Call]], *numbers: int) -> list[int]:
+def release(calls: Iterable[tuple[int, Call]], *numbers: int | None) -> list[int | None]:
     """Return the order in which results reach those who wait for them in this order."""
-    order, released = ReplayOrder(calls), list[int]()
+    order, released = ReplayOrder(calls), list[int | None]()
 
-    async def wait(number: int) -> None:
+    async def wait(number: int | None) -> None:
         await order.wait(number)
         released.append(number)
 
@@ -37,6 +37,11 @@ def release(calls: Iterable[tuple[int, Call]], *numbers: int) -> list[int]:
 def test_come_in_their_order() -> None:
     """Whoever asks first."""
     assert [2, 3, 5, 9] == release([(0, Call(was_requested=False))], 5, 2, 9, 3)
+
+
+def test_that_are_new_come_last() -> None:
+    """In the next life they are recorded after the others."""
+    assert [2, 5, None, None] == release([(0, Call(was_requested=False))], None, 5, None, 2)
 
 
 def test_that_come_next_are_there_at_once() -> None:
