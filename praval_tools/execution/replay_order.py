@@ -64,7 +64,7 @@ class ReplayOrder:
         loop = asyncio.get_running_loop()
         waiting = self._waiting.get(loop)
         is_first = waiting is None or number < waiting[0][0]
-        if is_first and not self._lacks_call(number, is_late=False):
+        if is_first and not self._lacks_call(number):
             return  # without a wait, as in the first life: what comes next may be the caller's next call
         future: asyncio.Future[None] = loop.create_future()
         if waiting is None:
@@ -76,24 +76,24 @@ class ReplayOrder:
         await future
 
     def _release(self, loop: asyncio.AbstractEventLoop, waiting: _Waiting, rounds: int) -> None:
-        """Release the results whose turn it is, and go on with the others in the next round of the loop."""
+        """Release the results whose turn it is, or the first that waited in vain; go on in the next round of the loop."""
         from heapq import heappop
 
-        before = self._next
-        while waiting and not self._lacks_call(waiting[0][0], is_late=rounds > _PATIENCE):
-            rounds = 0
+        before, is_late = self._next, rounds > _PATIENCE
+        while waiting and (is_late or not self._lacks_call(waiting[0][0])):
             future = heappop(waiting)[-1]
             if not future.done():  # else its caller was cancelled
                 future.set_result(None)
+                is_late, rounds = False, 0
         if waiting:
             loop.call_soon(self._release, loop, waiting, rounds + 1 if self._next == before else 0)
         else:
             del self._waiting[loop]
 
-    def _lacks_call(self, number: int, *, is_late: bool) -> bool:
-        """Pass the calls that were made again, or are late; tell whether one lacks that was made before the result."""
+    def _lacks_call(self, number: int) -> bool:
+        """Tell whether a call was not made again that was made before the result."""
         calls, place = self._calls, self._next
-        while place < len(calls) and (calls[place][1].was_requested or (is_late and calls[place][0] < number)):
+        while place < len(calls) and calls[place][1].was_requested:
             place += 1
         self._next = max(self._next, place)  # which other loops move, too
         return place < len(calls) and calls[place][0] < number

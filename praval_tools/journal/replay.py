@@ -404,10 +404,17 @@ def list_repeatable_calls(recording: Recording) -> list[tuple[int, ReplayEntry]]
     that, of its own first record.
     """
     recorded = [entry for entry in list(recording.entries.values()) if entry.begun_number]
-    numbers: dict[int | None, int] = {one.position: one.result_number or one.begun_number for one in recorded}
-    numbers[0] = 0  # before all of them
+    by_position: dict[int | None, ReplayEntry] = {entry.position: entry for entry in recorded}
     repeatable = [entry for entry in recorded if not _is_inside_of_done(recording, entry)]
-    return [(numbers.get(entry.after, entry.begun_number), entry) for entry in repeatable]
+    return [(_find_number_before(entry, by_position.get(entry.after)), entry) for entry in repeatable]
+
+
+def _find_number_before(entry: ReplayEntry, before: ReplayEntry | None) -> int:
+    """Return the number of the last result that reached a caller before the call was made: that of *before*."""
+    if entry.after == 0:  # it came before all of them
+        return 0
+    numbers = () if before is None else before.result_numbers
+    return max((number for number in numbers if number < entry.begun_number), default=entry.begun_number)
 
 
 def _is_inside_of_done(recording: Recording, entry: ReplayEntry) -> bool:

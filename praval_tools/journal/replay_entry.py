@@ -146,6 +146,8 @@ class ReplayEntry(msgspec.Struct, eq=False):
     """The number in the run of its first record; 0 where that was written since the run was opened here."""
     after: int | None = None
     """The position of the call whose result reached its caller last before it was made, as far as that is recorded."""
+    result_numbers: tuple[int, ...] = ()
+    """The numbers in the run of its results: also of those after which it was made again, as once it was approved."""
     has_given_id: bool = False
     """Whether its caller gave it its id; else the library made that."""
     attempts: int = -1
@@ -185,6 +187,8 @@ class ReplayEntry(msgspec.Struct, eq=False):
         kind = record.type
         self.begun_number = self.begun_number or record.run_seq or 0
         self._count_attempt(record)
+        if kind in (_RESULT, _REFUSED) and record.run_seq:
+            self.result_numbers += (record.run_seq,)
         if kind == _RESULT:  # only final results have an attempt; the others are decoded when their status is needed
             self.end, self._status = record, None if record.attempt is None else "done"
         elif kind == _CALL:
