@@ -394,32 +394,3 @@ def _count_before(waiting: Iterable[ReplayEntry], entry: ReplayEntry) -> int:
     """Return how many of the equal calls that come first were made before *entry*, which is one of them."""
     before = takewhile(lambda one: one.comes_first and one.position < entry.position, waiting)
     return sum(1 for _ in before)
-
-
-def list_repeatable_calls(recording: Recording) -> list[tuple[int, ReplayEntry]]:
-    """
-    Return the recorded calls that a program makes again: not those inside of calls that have a result.
-
-    Each with the number in the run of the last result that had reached a caller before it was made; where nobody knows
-    that, of its own first record.
-    """
-    recorded = [entry for entry in list(recording.entries.values()) if entry.begun_number]
-    by_position: dict[int | None, ReplayEntry] = {entry.position: entry for entry in recorded}
-    repeatable = [entry for entry in recorded if not _is_inside_of_done(recording, entry)]
-    return [(_find_number_before(entry, by_position.get(entry.after)), entry) for entry in repeatable]
-
-
-def _find_number_before(entry: ReplayEntry, before: ReplayEntry | None) -> int:
-    """Return the number of the last result that reached a caller before the call was made: that of *before*."""
-    if entry.after == 0:  # it came before all of them
-        return 0
-    numbers = () if before is None else before.result_numbers
-    return max((number for number in numbers if number < entry.begun_number), default=entry.begun_number)
-
-
-def _is_inside_of_done(recording: Recording, entry: ReplayEntry) -> bool:
-    outer, seen = recording.entries.get(entry.parent_id or ""), set[str]()
-    while outer is not None and outer.status != "done" and outer.call_id not in seen:
-        seen.add(outer.call_id)
-        outer = recording.entries.get(outer.parent_id or "")
-    return outer is not None and outer.status == "done"

@@ -148,6 +148,8 @@ class ReplayEntry(msgspec.Struct, eq=False):
     """The position of the call whose result reached its caller last before it was made, as far as that is recorded."""
     result_numbers: tuple[int, ...] = ()
     """The numbers in the run of its results: also of those after which it was made again, as once it was approved."""
+    turn: int = 0
+    """The number of the result with which its caller went on, as far as that is recorded."""
     has_given_id: bool = False
     """Whether its caller gave it its id; else the library made that."""
     attempts: int = -1
@@ -247,8 +249,9 @@ class ReplayEntry(msgspec.Struct, eq=False):
 
     @property
     def result_number(self) -> int | None:
-        """The number in the run of the record that ended it; None where that was written since the run was opened."""
-        return None if self.end is None or not self.begun_number else self.end.run_seq
+        """The number in the run of the result with which its caller goes on; None for a new result."""
+        recorded = None if self.end is None or not self.begun_number else self.end.run_seq
+        return self.turn or recorded
 
     @property
     def is_released(self) -> bool:

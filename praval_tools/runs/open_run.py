@@ -10,7 +10,9 @@ from praval_tools.errors import JournalError, JournalWarning, ToolUsageError, ge
 from praval_tools.execution.replay_order import ReplayOrder
 from praval_tools.forks import ForkSafeLock, first_use_property
 from praval_tools.journal.events import get_process_name
-from praval_tools.journal.replay import Recording, list_repeatable_calls
+from praval_tools.journal.replay import Recording
+from praval_tools.journal.replay_entry import ReplayEntry
+from praval_tools.journal.replay_turns import group_recorded_calls
 from praval_tools.journal.storage.protocol import Lease
 from praval_tools.names import format_count
 from praval_tools.tools.context_settings import ContextSetting, use_setting
@@ -92,10 +94,15 @@ class OpenRun:
         self.has_unawaited_writes = False
         self.active_calls: list[None] = []  # `append` and `pop` are atomic: `close` and a new call see each other
 
+    def find_replay_order(self, entry: ReplayEntry) -> ReplayOrder | None:
+        """Return the order in which the code that made a call gets results; None where nothing recorded is left."""
+        order = self._replay_orders.get(self.recording.find_outer_call(entry.parent_id))
+        return None if order is None or order.has_ended else order
+
     @first_use_property
-    def replay_order(self) -> ReplayOrder:
-        """The order in which async code gets the recorded results."""
-        return ReplayOrder(list_repeatable_calls(self.recording))
+    def _replay_orders(self) -> dict[str | None, ReplayOrder]:
+        """By the call inside of which that code runs: who works in another one makes no call that it could make."""
+        return {outer_call: ReplayOrder(calls) for outer_call, calls in group_recorded_calls(self.recording).items()}
 
     def count_event(self) -> None:
         """Count an event that was recorded; warn once where there are unusually many."""

@@ -122,13 +122,15 @@ class Recorder:
             if run.strict_fingerprint:
                 check_fingerprint(run, entry, query)
             result = yield from self._replay_or_run(progress, steps, plan, run, query, entry, turn)
-            if progress.is_async and not run.replay_order.has_ended:
+            if progress.is_async and (order := run.find_replay_order(entry)) is not None:
                 was_done = entry.status == "done"
-                yield WaitForReplay(run.replay_order, entry.result_number)
+                yield WaitForReplay(order, entry.result_number)
         except BaseException as error:
             comes_last = was_done and not has_type(error, (Exception, KeyboardInterrupt))  # cancelled as it waited
             for stopped in held if entry is None else (entry,):
                 run.recording.undo_match(stopped, query, held, comes_last=comes_last)
+            if entry is not None and entry.was_entered:
+                run.last_position = entry.position  # its caller may go on
             raise
         finally:
             for claimed in held:

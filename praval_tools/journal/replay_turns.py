@@ -1,0 +1,26 @@
+"""When recorded calls of coroutines beside each other were made, and when their results reached them."""
+
+from __future__ import annotations
+
+from praval_tools.journal.replay import Recording
+from praval_tools.journal.replay_entry import ReplayEntry
+
+
+def group_recorded_calls(recording: Recording) -> dict[str | None, list[tuple[int, ReplayEntry]]]:
+    """
+    Return the recorded calls by the call inside of which they were made; None for those of the program itself.
+
+    Each with the number in the run of the last result that had reached a caller before it was made; where nobody knows
+    that, of its own first record. Who got that result went on then: that is its turn.
+    """
+    recorded = [entry for entry in list(recording.entries.values()) if entry.begun_number]
+    by_position: dict[int | None, ReplayEntry] = {entry.position: entry for entry in recorded}
+    calls: dict[str | None, list[tuple[int, ReplayEntry]]] = {}
+    for entry in recorded:
+        number = 0 if entry.after == 0 else entry.begun_number
+        if (before := by_position.get(entry.after)) is not None:
+            numbers = [one for one in before.result_numbers if one < entry.begun_number]
+            number = max(numbers, default=entry.begun_number)
+            before.turn = max([before.turn, *numbers])
+        calls.setdefault(recording.find_outer_call(entry.parent_id), []).append((number, entry))
+    return calls
