@@ -76,7 +76,7 @@ class ReplayOrder:
         await future
 
     def _release(self, loop: asyncio.AbstractEventLoop, waiting: _Waiting, rounds: int) -> None:
-        """Release the results whose turn it is, or the first that waited in vain; go on in the next round of the loop."""
+        """Release the results whose turn it is, or the first that waited in vain; go on in the loop's next round."""
         from heapq import heappop
 
         before, is_late = self._next, rounds > _PATIENCE

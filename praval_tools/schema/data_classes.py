@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, Final, cast, get_args
 
@@ -24,7 +23,6 @@ from praval_tools.schema.docstrings import extract_description, extract_paramete
 from praval_tools.schema.hidden_values import prepend_written_step
 from praval_tools.schema.json_values import (
     MAX_DEPTH,
-    SCALAR_TYPES,
     are_scalars,
     check_json,
     copy_members,
@@ -36,7 +34,7 @@ from praval_tools.schema.model_schemas import (
     describe_result,
     read_class_examples,
 )
-from praval_tools.schema.scalars import make_iterator_error, make_unencodable_error
+from praval_tools.schema.scalars import make_unencodable_error
 from praval_tools.schema.schema_tree import (
     JsonSchema,
     close_object_schemas,
@@ -56,6 +54,7 @@ from praval_tools.schema.type_handler import (
 from praval_tools.schema.type_hints import NOTHING, Hint, UnresolvedHintError, format_hint
 from praval_tools.schema.validator import compile_schema
 from praval_tools.schema.value_reader import ValueReader, find_model_key, get_field_key, is_stored_field
+from praval_tools.schema.written_sets import write_model
 from praval_tools.values.builtin_iteration import iterate_items_without_overrides
 
 _MAX_UNION_ATTEMPTS: Final = 50_000
@@ -329,9 +328,8 @@ def _validate_model(hint: Hint, value: object, *, is_strict: bool = True) -> obj
 
 def _is_written_as(model: object, value: object) -> bool:
     """Tell whether a model writes itself as *value*, of whatever else its schema wants of arguments."""
-    kind: Hint = type(model)
     try:
-        return to_canonical_json(kind.model_dump(model, mode="json", by_alias=True)) == to_canonical_json(value)
+        return to_canonical_json(write_model(model)) == to_canonical_json(value)
     except Exception:  # the seam to serializers
         return False
 
@@ -424,8 +422,7 @@ def _make_model_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHo
             raise make_unencodable_error(get_class_name(hint), value)
         if reader is not None:
             return reader.read(value)
-        _refuse_iterators(value)
-        dumped = value.model_dump(mode="json", by_alias=True)
+        dumped = write_model(value)
         try:
             check_json(dumped)
         except Mismatch as error:
@@ -433,31 +430,6 @@ def _make_model_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHo
         return dumped
 
     return encode
-
-
-def _refuse_iterators(value: object) -> None:
-    """
-    Accept a value that pydantic can write without emptying an iterator in it.
-
-    Raises:
-        Unencodable: Naming the place of an iterator.
-    """
-    if isinstance(value, Iterator):
-        raise make_iterator_error(value)
-    if is_pydantic_model(type(value)):
-        items: Iterable[tuple[str | int, object]] = {**vars(value), **(value.__pydantic_extra__ or {})}.items()  # type: ignore[attr-defined]
-    elif isinstance(value, Mapping):
-        items = value.items()
-    elif isinstance(value, list | tuple | deque):
-        items = enumerate(value)
-    else:
-        items = vars(value).items() if has_class_fields(type(value)) and hasattr(value, "__dict__") else ()
-    for step, item in items:
-        try:
-            if type(item) not in SCALAR_TYPES:
-                _refuse_iterators(item)
-        except Unencodable as error:
-            raise error.prepend_step(step) from None
 
 
 CLASS_HANDLERS: Final = (

@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
-from praval_tools.schema.json_values import is_json, to_canonical_json
+from praval_tools.schema.json_values import is_json, sort_json_items, to_canonical_json
 from praval_tools.schema.lost_marks import add_lost_marks
 from praval_tools.schema.marked_values import has_marked_values
 from praval_tools.schema.schema_tree import JsonSchema, get_item_name, inline_references, map_subschemas
 from praval_tools.schema.type_hints import Hint
+from praval_tools.schema.written_sets import sort_sets
 
 _VALUE_KEYWORDS: Final = frozenset({
     "default", "examples", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"
@@ -54,6 +55,7 @@ def describe_model(
 @lru_cache(maxsize=64)
 def _make_schema_generator(base: Hint, hides_values: bool, adds_marked_members: bool) -> Hint:
     """Return the generator of schemas *base*, or pydantic's own if that is none, so that it leaves defaults out."""
+    from pydantic import TypeAdapter
     from pydantic.json_schema import GenerateJsonSchema
 
     is_generator = isinstance(base, type) and issubclass(base, GenerateJsonSchema)
@@ -77,6 +79,10 @@ def _make_schema_generator(base: Hint, hides_values: bool, adds_marked_members: 
             described: JsonSchema = super().default_schema(schema)
             default = described.get("default")
             return described if hides_values else {**described, "default": default if is_json(default) else None}
+
+        def encode_default(self, dft: Hint) -> Hint:
+            written = super().encode_default(dft)
+            return sort_sets(written, TypeAdapter(Any).dump_python(dft, by_alias=self.by_alias))
 
         def named_tuple_schema(self, schema: Hint) -> JsonSchema:
             return _name_items(super().named_tuple_schema(schema), schema["fields"])
@@ -162,6 +168,8 @@ def clean_model_schema(schema: JsonSchema, references: Mapping[str, str], hides_
     for item, cleaned_item in zip(schema.get("prefixItems", ()), cleaned.get("prefixItems", ()), strict=True):
         if name := get_item_name(item):
             cleaned_item["title"] = name
+    if cleaned.get("uniqueItems") is True and isinstance(examples := cleaned.get("examples"), list):
+        cleaned["examples"] = [sort_json_items(one) if isinstance(one, list) else one for one in examples]
     for keyword in _VALUE_KEYWORDS & cleaned.keys():
         try:
             to_canonical_json(cleaned[keyword])
