@@ -93,6 +93,41 @@ def is_pydantic_model(hint: Hint) -> bool:
     return base is not None and isinstance(hint, type) and issubclass(hint, base)
 
 
+def is_same_model(kind: type, other: type) -> bool:
+    """
+    Tell whether two classes are one model, as far as hints say.
+
+    pydantic makes a class each time it reads `Model[Annotated[int, Field(ge=0)]]`, as it cannot hash a `Field`.
+    """
+    if kind is other:
+        return True
+    if not (is_pydantic_model(kind) and is_pydantic_model(other)):
+        return False
+    (origin, args), (other_origin, other_args) = map(_get_model_arguments, (kind, other))
+    return origin is not None and origin is other_origin and _mean_same(args, other_args)
+
+
+def _get_model_arguments(model: Hint) -> tuple[Hint, tuple[Hint, ...]]:
+    metadata = model.__pydantic_generic_metadata__
+    return metadata["origin"], metadata["args"]
+
+
+def _mean_same(hints: tuple[Hint, ...], others: tuple[Hint, ...]) -> bool:
+    return len(hints) == len(others) > 0 and all(
+        hint == other or _means_same(hint, other) for hint, other in zip(hints, others, strict=True)
+    )
+
+
+def _means_same(hint: Hint, other: Hint) -> bool:
+    origin = get_origin(hint)
+    if origin is not get_origin(other):
+        return False
+    if origin is typing.Annotated:
+        has_same_marks = repr(hint.__metadata__) == repr(other.__metadata__)
+        return has_same_marks and _mean_same((hint.__origin__,), (other.__origin__,))
+    return origin is not None and _mean_same(typing.get_args(hint), typing.get_args(other))
+
+
 def is_pydantic_secret(kind: type) -> bool:
     """Tell whether *kind* is a class of pydantic that hides one value; pydantic is never imported for the question."""
     pydantic = sys.modules.get("pydantic")

@@ -16,6 +16,7 @@ from praval_tools.schema.class_fields import (
     has_class_fields,
     is_attrs_or_dataclass,
     is_pydantic_model,
+    is_same_model,
     is_typed_dict,
     list_extra_hints,
 )
@@ -418,7 +419,8 @@ def _make_model_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHo
     reader = ValueReader(keep_decimal=False, reads_made_fields=False) if encoders.reads_models else None
 
     def encode(value: object) -> Any:
-        if are_scalars((value,)) or not isinstance(value, hint):  # the class may answer by code of its own
+        is_model = not are_scalars((value,)) and (isinstance(value, hint) or is_same_model(type(value), hint))
+        if not is_model:  # asked last, as the class may answer by code of its own
             raise make_unencodable_error(get_class_name(hint), value)
         if reader is not None:
             return reader.read(value)

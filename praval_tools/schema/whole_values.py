@@ -26,6 +26,7 @@ from praval_tools.schema.class_fields import (
     is_attrs_or_dataclass,
     is_named_tuple,
     is_pydantic_model,
+    is_same_model,
 )
 from praval_tools.schema.encode import encode, to_json_bytes
 from praval_tools.schema.hint_keys import make_hint_key
@@ -228,7 +229,7 @@ def _is_same(value: object, read: object, place: _Place, *, compares_all: bool) 
     """Tell whether *read* is *value*, which stands in *place*; in all that it holds, or in what constructors take."""
     kind, is_same = type(value), partial(_is_same, compares_all=compares_all)
     if _has_state(type(read)):
-        if kind is not type(read) or (compares_all and _holds_unread_members(value)):
+        if not is_same_model(kind, type(read)) or (compares_all and _holds_unread_members(value)):
             return False
         values, others = (_list_state(item, lists_all=compares_all) for item in (value, read))
         places: list[_Place] = [(kind, name) for name in _list_field_names(kind, lists_all=compares_all)]

@@ -12,7 +12,7 @@ from decimal import Decimal
 from enum import IntEnum
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, NamedTuple, TypedDict
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypedDict, TypeVar
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -25,6 +25,8 @@ from replay_rig import iter_results, make_giver
 
 from praval_tools import Content, Outcome, Secret, Tool, ToolCall, ToolRegistry
 from praval_tools.formats import result_message
+
+T = TypeVar("T")
 
 
 class Point(NamedTuple):
@@ -141,6 +143,15 @@ class Numbered(BaseModel):
     at: datetime
 
 
+class Page(BaseModel, Generic[T]):
+    rows: list[T]
+
+
+@dataclass
+class Book:
+    page: Page[Annotated[int, Field(ge=0)]]  # another class each time the text is read
+
+
 class Loose(BaseModel):
     model_config = ConfigDict(extra="allow")
     inner: Renamed
@@ -154,6 +165,7 @@ CHANGED: list[tuple[Any, Any]] = [
     (Loose, Loose(inner=Renamed(amount=5))), (Loose, Loose.model_validate({"inner": {"amount": 5}, "note": "x"})),
     (Loose | Renamed, Renamed(amount=5)), (Seconds, Seconds(span=timedelta(hours=1))),
     (list[Seconds], [Seconds(span=timedelta(seconds=0.5))]),
+    (Book, Book(Page[Annotated[int, Field(ge=0)]](rows=[1]))),
 ]  # fmt: skip
 """Hint, and a value of which its class makes another one, or which it writes otherwise than it takes it."""
 
