@@ -16,6 +16,8 @@ _BRANCH_KEYWORDS: Final = ("anyOf", "oneOf", "allOf")
 _ROOT_DROPPED_KEYWORDS: Final = frozenset(
     (*_BRANCH_KEYWORDS, "not", "enum", "const", "if", "then", "else", "$ref", "$schema", "$id")
 )
+_KEYWORDS_OF_OTHERS: Final = ("additionalProperties", "unevaluatedProperties")
+"""What they say holds for members that nothing else names."""
 _MAX_DEPTH: Final = 200
 
 _CollectedProperties: TypeAlias = tuple[JsonSchema, set[str]]
@@ -29,7 +31,8 @@ def flatten_root(schema: JsonSchema) -> JsonSchema:
     """
     if schema.get("type") == "object" and not _ROOT_DROPPED_KEYWORDS & schema.keys():
         return schema
-    flat = {key: value for key, value in schema.items() if key not in (*_ROOT_DROPPED_KEYWORDS, "required")}
+    left_out = (*_ROOT_DROPPED_KEYWORDS, "required", "unevaluatedProperties")  # which are those that no branch names
+    flat = {key: value for key, value in schema.items() if key not in left_out}
     properties, required = _collect_properties(schema, schema, {}, 0)
     flat["type"], flat["properties"] = "object", properties
     if required:
@@ -106,6 +109,8 @@ def allow_member(schema: JsonSchema, name: str) -> JsonSchema:
     patterns = kept.get("patternProperties")
     if isinstance(patterns, dict):
         others = [key for key in patterns if jsonschema_rs.is_valid({"patternProperties": {key: False}}, {name: ""})]
+        if len(others) < len(patterns):  # what they allow would be kept out as a member that nothing names
+            kept = {key: value for key, value in kept.items() if key not in _KEYWORDS_OF_OTHERS}
         kept["patternProperties"] = {pattern: patterns[pattern] for pattern in others}
     return kept
 

@@ -357,6 +357,7 @@ class TestReason:
             {"maxProperties": 1},
             {"propertyNames": {"maxLength": 5}},
             {"patternProperties": {"^tool": {"type": "integer"}, "^n": {"minLength": 1}}},
+            {"patternProperties": {"": {"minLength": 1}}, "additionalProperties": False},
         ],
         ids=str,
     )
@@ -369,5 +370,9 @@ class TestReason:
             (shown,) = registry.schemas("ann", think_augment=True)
             refused = registry.execute(ToolCall(None, "build", {"name": "", "toolcall": "", "no": ""}, "ann"))
 
-        assert jsonschema_rs.is_valid(shown["function"]["parameters"], {"toolcall_reason": "why", "name": "car"})
+        call = {"toolcall_reason": "why", "name": "car"}
+        assert jsonschema_rs.is_valid(shown["function"]["parameters"], call)
+        assert "patternProperties" not in limit or jsonschema_rs.is_valid(
+            shown["function"]["parameters"], {**call, "lot": "x"}
+        )
         assert Outcome.INVALID_ARGUMENTS is refused.outcome
