@@ -27,6 +27,7 @@ from praval_tools.schema.type_handler import (
     collect_items,
 )
 from praval_tools.schema.type_hints import Hint, format_hint, get_origin, has_secret_mark, unwrap_hint
+from praval_tools.schema.union_members import remove_union_members
 from praval_tools.values.builtin_iteration import iterate_items_without_overrides, iterate_without_overrides
 
 SCALAR_ITEMS_SCHEMA: Final[JsonSchema] = {"type": ["string", "number", "boolean", "null"]}
@@ -85,6 +86,7 @@ def _make_list_decode_hook(hint: Hint, decoders: DecodeHookFactory) -> DecodeHoo
 def make_items_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHook:
     """Return the hook that writes an iterable as a list; text and mappings are not lists."""
     hook, type_name = encoders.get_hook(get_item_hint(hint)), format_hint(hint)
+    to_json = remove_union_members if encoders.marks_members else None
 
     def encode(value: object) -> list[Any]:
         if isinstance(value, str | bytes | abc.Mapping) or not isinstance(value, abc.Iterable):
@@ -92,7 +94,7 @@ def make_items_encode_hook(hint: Hint, encoders: EncodeHookFactory) -> EncodeHoo
         if isinstance(value, abc.Iterator):
             raise make_iterator_error(value)
         encoded = collect_items(map(hook, iterate_without_overrides(value)))
-        return sort_json_items(encoded) if isinstance(value, abc.Set) else encoded
+        return sort_json_items(encoded, to_json) if isinstance(value, abc.Set) else encoded
 
     return encode
 

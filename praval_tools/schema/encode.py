@@ -23,6 +23,7 @@ from praval_tools.schema.type_lookup import (
     get_type_handler,
     has_only_builtin_types,
 )
+from praval_tools.schema.union_members import remove_union_members
 from praval_tools.values.builtin_iteration import iterate_items_without_overrides, iterate_without_overrides
 
 _SCALAR_TYPES: Final = (str, int, float)
@@ -101,7 +102,8 @@ class Encoder:
                 encoded.append(self._encode_any(item))
         except Unencodable as error:
             raise error.prepend_step(len(encoded)) from None
-        return sort_json_items(encoded) if isinstance(value, abc.Set) else encoded
+        to_json = remove_union_members if self.marks_members else None
+        return sort_json_items(encoded, to_json) if isinstance(value, abc.Set) else encoded
 
     def _encode_foreign(self, value: Any) -> Any:
         """Encode subclasses of supported types, and arrays, scalars and tables of other libraries."""

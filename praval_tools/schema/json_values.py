@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
@@ -280,14 +280,25 @@ def to_key_text(value: object) -> str:
     return "null" if value is None else str(value)
 
 
-def sort_json_items(items: list[Any]) -> list[Any]:
-    """Return *items* in an order that does not depend on hashing."""
+def sort_json_items(items: list[Any], to_json: Callable[[Any], Any] | None = None) -> list[Any]:
+    """
+    Return *items* in an order that does not depend on hashing.
+
+    Args:
+        items: JSON, or what stands for it.
+        to_json: Returns the JSON of an item, by which it is ordered.
+    """
+    keys = items if to_json is None else list(map(to_json, items))
     try:
-        if len(set(map(type, items))) == 1:
-            return sorted(items)
+        if len(set(map(type, keys))) == 1:
+            return _sort_by(items, keys)
     except TypeError:
         pass
-    return sorted(items, key=_make_sort_key)
+    return _sort_by(items, list(map(_make_sort_key, keys)))
+
+
+def _sort_by(items: list[Any], keys: list[Any]) -> list[Any]:
+    return sorted(keys) if keys is items else [items[place] for place in sorted(range(len(keys)), key=keys.__getitem__)]
 
 
 def _make_sort_key(item: object) -> str:

@@ -55,6 +55,15 @@ def _iter_union_members(marked: object, of_objects: bool) -> Iterator[str]:
             yield from _iter_union_members(part, of_objects)
 
 
+def remove_union_members(marked: object) -> object:
+    """Return JSON that was written with the names of members without them."""
+    if isinstance(marked, WrittenByMember):
+        return remove_union_members(marked.json)
+    if isinstance(marked, list):
+        return list(map(remove_union_members, marked))
+    return {key: remove_union_members(part) for key, part in marked.items()} if isinstance(marked, dict) else marked
+
+
 def decode_with_members(decode: Callable[[object], T], json: object, names: Iterable[str]) -> T:
     """
     Return what *decode* makes of *json*, each union in it read by the next member of *names*.
