@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _PATIENCE: Final = 20
 """How many rounds of its loop a coroutine has to make its next call, which it may do by way of tasks of its own."""
+_PAUSE: Final = 0.01
+"""How many seconds pass until it is looked again whether a call has ended."""
 
 
 class RepeatableCall(Protocol):
@@ -24,6 +26,10 @@ class RepeatableCall(Protocol):
 
     was_requested: bool
     """Whether it was made again."""
+    is_claimed: bool
+    """Whether it is at work."""
+    turn: int
+    """The number of the result with which its caller went on; 0 where nobody knows."""
 
 
 class ReplayOrder:
@@ -79,16 +85,22 @@ class ReplayOrder:
         """Release the results whose turn it is, or the first that waited in vain; go on in the loop's next round."""
         from heapq import heappop
 
-        before, is_late = self._next, rounds > _PATIENCE
+        before, is_late = self._next, rounds > _PATIENCE and not self._awaits_call(waiting[0][0])
         while waiting and (is_late or not self._lacks_call(waiting[0][0])):
             future = heappop(waiting)[-1]
             if not future.done():  # else its caller was cancelled
                 future.set_result(None)
                 is_late, rounds = False, 0
-        if waiting:
-            loop.call_soon(self._release, loop, waiting, rounds + 1 if self._next == before else 0)
-        else:
+        if not waiting:
             del self._waiting[loop]
+        elif rounds > _PATIENCE:
+            loop.call_later(_PAUSE, self._release, loop, waiting, rounds)
+        else:
+            loop.call_soon(self._release, loop, waiting, rounds + 1 if self._next == before else 0)
+
+    def _awaits_call(self, number: int) -> bool:
+        """Tell whether a call is at work again whose caller had gone on before the result came."""
+        return any(call.is_claimed and 0 < call.turn < number for _, call in self._calls)
 
     def _lacks_call(self, number: int) -> bool:
         """Tell whether a call was not made again that was made before the result."""

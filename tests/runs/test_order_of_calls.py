@@ -354,65 +354,6 @@ def test_a_caller_that_leaves_before_its_recorded_result_comes(call_id: str | No
         assert [1, 2, 0] == asyncio.run(leave(registry))
 
 
-ORDERS = """
-import asyncio, os, sys
-from pathlib import Path
-from praval_tools import ToolRegistry, current_call
-
-folder, life = Path(sys.argv[1]), sys.argv[2]
-orders, effects = folder / "orders", folder / "effects"
-
-def read(path):
-    return path.read_text().splitlines() if path.exists() else []
-
-def add(path, line):
-    with path.open("a") as file:
-        print(line, file=file)
-
-with ToolRegistry(journal=folder / "orders.db") as registry:
-    @registry.tool("next_order", shared=True)
-    async def next_order() -> int:
-        'Take the next order.'
-        if life == "first" and len(read(orders)) == 2:
-            os._exit(9)
-        add(orders, current_call().tool_call_id)
-        return len(read(orders))
-
-    @registry.tool("ship", shared=True)
-    async def ship(worker: str, order: int) -> str:
-        'Ship an order.'
-        add(effects, order)
-        if life == "first" and worker == "bob":
-            await asyncio.Event().wait()
-        if life == "second" and order == 4:
-            os._exit(9)
-        return "shipped"
-
-    async def work(worker):
-        agent = registry.agent("clerk")
-        while (order := await agent.acall("next_order")) < 7:
-            await agent.acall("ship", worker=worker, order=order)
-
-    async def main():
-        async with registry.run("r") as run:
-            for call in run.in_doubt:
-                has_run = call.tool_name == "ship" or call.tool_call_id in read(orders)
-                run.resolve(call, **({"result": "shipped"} if has_run else {"rerun": True}))
-            await asyncio.gather(work("ann"), work("bob"))
-
-    asyncio.run(main())
-"""
-
-
-def test_a_new_result_comes_after_the_recorded_ones(tmp_path: Path) -> None:
-    """Broken promise: it came first, and last in the next life, where two workers shipped each other's orders again."""
-    command = [sys.executable, "-c", ORDERS, str(tmp_path)]
-    lives = [subprocess.run([*command, life], timeout=60, check=False) for life in ("first", "second", "last")]
-
-    assert [9, 9, 0] == [life.returncode for life in lives]
-    assert [str(order) for order in range(1, 7)] == sorted((tmp_path / "effects").read_text().splitlines())
-
-
 class TestBatches:
     """Batches in threads."""
 
