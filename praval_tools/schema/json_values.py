@@ -280,7 +280,7 @@ def to_key_text(value: object) -> str:
     return "null" if value is None else str(value)
 
 
-def sort_json_items(items: list[Any], to_json: Callable[[Any], Any] | None = None) -> list[Any]:
+def sort_json_items(items: list[T], to_json: Callable[[T], object] | None = None) -> list[T]:
     """
     Return *items* in an order that does not depend on hashing.
 
@@ -288,17 +288,17 @@ def sort_json_items(items: list[Any], to_json: Callable[[Any], Any] | None = Non
         items: JSON, or what stands for it.
         to_json: Returns the JSON of an item, by which it is ordered.
     """
-    keys = items if to_json is None else list(map(to_json, items))
+    keys: list[Any] = [*items] if to_json is None else list(map(to_json, items))
     try:
         if len(set(map(type, keys))) == 1:
-            return _sort_by(items, keys)
+            return sorted(keys) if to_json is None else _sort_by(keys, items)
     except TypeError:
         pass
-    return _sort_by(items, list(map(_make_sort_key, keys)))
+    return _sort_by(list(map(_make_sort_key, keys)), items)
 
 
-def _sort_by(items: list[Any], keys: list[Any]) -> list[Any]:
-    return sorted(keys) if keys is items else [items[place] for place in sorted(range(len(keys)), key=keys.__getitem__)]
+def _sort_by(keys: list[Any], items: list[T]) -> list[T]:
+    return [items[place] for place in sorted(range(len(keys)), key=keys.__getitem__)]
 
 
 def _make_sort_key(item: object) -> str:

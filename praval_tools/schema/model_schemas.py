@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from praval_tools.schema.json_values import is_json, sort_json_items, to_canonical_json
 from praval_tools.schema.lost_marks import add_lost_marks
@@ -82,7 +82,7 @@ def _make_schema_generator(base: Hint, hides_values: bool, adds_marked_members: 
 
         def encode_default(self, dft: Hint) -> Hint:
             written = super().encode_default(dft)
-            return sort_sets(written, TypeAdapter(Any).dump_python(dft, by_alias=self.by_alias))
+            return sort_sets(written, TypeAdapter(object).dump_python(dft, by_alias=self.by_alias))
 
         def named_tuple_schema(self, schema: Hint) -> JsonSchema:
             return _name_items(super().named_tuple_schema(schema), schema["fields"])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Set
-from typing import Any
 
 from praval_tools.schema.class_fields import has_class_fields, is_pydantic_model
 from praval_tools.schema.json_values import SCALAR_TYPES, sort_json_items
@@ -17,7 +16,7 @@ from praval_tools.schema.type_handler import Unencodable
 from praval_tools.schema.type_hints import Hint
 
 
-def write_model(model: object) -> Any:
+def write_model(model: object) -> object:
     """
     Return a model as pydantic writes it, the members of sets sorted.
 
@@ -26,11 +25,11 @@ def write_model(model: object) -> Any:
     """
     kind: Hint = type(model)
     may_write_sets = _may_write_sets(model)
-    written = kind.model_dump(model, mode="json", by_alias=True)
+    written: object = kind.model_dump(model, mode="json", by_alias=True)
     return sort_sets(written, kind.model_dump(model, by_alias=True)) if may_write_sets else written
 
 
-def sort_sets(written: Any, value: object) -> Any:
+def sort_sets(written: object, value: object) -> object:
     """Return the JSON of *value*, a dump of pydantic's in Python, with the members of sets sorted."""
     if not isinstance(written, dict | list) or not isinstance(value, Mapping | Set | list | tuple | deque):
         return written
