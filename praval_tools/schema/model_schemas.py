@@ -55,7 +55,6 @@ def describe_model(
 @lru_cache(maxsize=64)
 def _make_schema_generator(base: Hint, hides_values: bool, adds_marked_members: bool) -> Hint:
     """Return the generator of schemas *base*, or pydantic's own if that is none, so that it leaves defaults out."""
-    from pydantic import TypeAdapter
     from pydantic.json_schema import GenerateJsonSchema
 
     is_generator = isinstance(base, type) and issubclass(base, GenerateJsonSchema)
@@ -81,8 +80,7 @@ def _make_schema_generator(base: Hint, hides_values: bool, adds_marked_members: 
             return described if hides_values else {**described, "default": default if is_json(default) else None}
 
         def encode_default(self, dft: Hint) -> Hint:
-            written = super().encode_default(dft)
-            return sort_sets(written, TypeAdapter(object).dump_python(dft, by_alias=self.by_alias))
+            return sort_sets(super().encode_default(dft), dft)
 
         def named_tuple_schema(self, schema: Hint) -> JsonSchema:
             return _name_items(super().named_tuple_schema(schema), schema["fields"])
