@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import gc
+import re
 from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable, Iterable, Iterator, MappingView
 from contextlib import suppress
@@ -37,6 +38,8 @@ _UNCOMBINABLE_EXCEPTIONS: Final = (BaseExceptionGroup, UnicodeError, StopIterati
 
 OS_ERROR_ATTRIBUTES: Final = ("errno", "strerror", "filename", "filename2")
 """The attributes of an OSError beside its text; its constructor would mistake our arguments for them."""
+_ERROR_NUMBER: Final = re.compile(r"\[Errno (\d+)\]")
+"""How the text of an OSError begins that has a number."""
 _CONTAINERS: Final = (list, tuple, set, frozenset, deque)
 _VIEWS: Final[tuple[type, ...]] = (type({}.keys()), type({}.values()), type({}.items()), MappingProxyType)
 """Views of mappings; those of an `OrderedDict` derive from these."""
@@ -103,7 +106,12 @@ def restore_execution_error(base: str | None, message: str, error_type: str, too
     """Return the error of a replayed call, with the same classes as that of the recorded call."""
     if base is None or not hasattr(builtins, base):
         return ToolExecutionError(message, error_type, tool)
-    return _rebuild_execution_error(base, message, error_type, tool)
+    error = _rebuild_execution_error(base, message, error_type, tool)
+    if isinstance(error, OSError):  # whose constructor took our arguments for its own
+        number = _ERROR_NUMBER.match(message)
+        for name in OS_ERROR_ATTRIBUTES:
+            setattr(error, name, int(number[1]) if number and name == "errno" else None)
+    return error
 
 
 class StaleDecisionError(Exception):

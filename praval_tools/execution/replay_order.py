@@ -19,7 +19,7 @@ _PATIENCE: Final = 20
 """How many rounds of its loop a coroutine has to make its next call, which it may do by way of tasks of its own."""
 _PAUSE: Final = 0.01
 """How many seconds pass until it is looked again whether a call has ended."""
-_LONGEST_WAIT: Final = 30.0
+_LONGEST_WAIT: Final = 10.0
 """How many seconds a call has to end: it may itself wait for a coroutine whose result waits for it."""
 
 
