@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Final, Literal
 
 import httpx
@@ -151,14 +152,24 @@ class BodyReader:
         parts += [(self._table.schemas[name], self._table.problems[name]) for name in self._table.collect(links)]
         return any(problems or (isinstance(part, dict) and has_secret_schema(part)) for part, problems in parts)
 
-    def _is_binary(self, node: Node) -> bool:
-        """Tell whether a member of a form is bytes, or a list of such."""
+    def _is_binary(self, node: Node, outer: tuple[Node, ...] = ()) -> bool:
+        """Tell whether a member of a form is bytes, or a list of such, or may be left out as null."""
         try:
             schema = self._references.resolve(node)
-            items = self._references.resolve(schema.get_child("items"))
         except UnresolvedError:
             return False
-        return is_binary(schema.members) or is_binary(items.members)
+        if is_binary(schema.members):
+            return True
+        if schema in outer:
+            return False
+        is_part_binary = partial(self._is_binary, outer=(*outer, schema))
+        conjuncts = [part for _, part in schema.get_child("allOf").iter_children()]
+        branches = [part for word in ("anyOf", "oneOf") for _, part in schema.get_child(word).iter_children()]
+        given = [part for part in branches if part.members.get("type") != "null"]
+        return (
+            any(map(is_part_binary, [*conjuncts, *([schema.get_child("items")] if "items" in schema.members else [])]))
+            or (bool(given) and all(map(is_part_binary, given)))
+        )  # fmt: skip
 
     def _read_encodings(
         self, media: Node, fields: Mapping[str, Node]
