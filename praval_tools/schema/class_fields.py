@@ -120,6 +120,8 @@ def _mean_same(hints: tuple[Hint, ...], others: tuple[Hint, ...]) -> bool:
 
 def _means_same(hint: Hint, other: Hint) -> bool:
     origin = get_origin(hint)
+    if isinstance(hint, type) and isinstance(other, type) and is_same_model(hint, other):
+        return True
     if origin is not get_origin(other):
         return False
     if origin is typing.Annotated:

@@ -44,7 +44,9 @@ def describe_model(
         options = {name: value for name, value in options.items() if name in parameters}
     try:
         described: JsonSchema = hint.model_json_schema(**options)
-    except TypeError:  # it passes a generator of its own on
+    except TypeError as error:
+        if "schema_generator" not in str(error):  # else it passes a generator of its own on
+            raise
         options.pop("schema_generator", None)
         described = hint.model_json_schema(**options)
     if "$ref" not in described:  # one that the class made in its own way, where the generator added nothing

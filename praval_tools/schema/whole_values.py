@@ -34,6 +34,7 @@ from praval_tools.schema.json_values import SCALAR_TYPES
 from praval_tools.schema.type_handler import Unencodable
 from praval_tools.schema.type_hints import NOTHING, Hint, get_origin, is_class, is_union
 from praval_tools.schema.type_lookup import can_hold_any_object, find_type_handler, has_only_builtin_types
+from praval_tools.values.builtin_iteration import iterate_without_overrides
 
 _CONTAINERS: Final = frozenset({list, tuple, dict, set, frozenset})
 _JSON_SCALARS: Final = frozenset({str, int, bool, type(None)})
@@ -236,6 +237,11 @@ def _is_same(value: object, read: object, place: _Place, *, compares_all: bool) 
         return all(map(is_same, values, others, chain(places, repeat(None))))
     if isinstance(read, list | tuple | deque) and isinstance(value, Collection) and not isinstance(value, str | bytes):
         return len(value) == len(read) and all(map(is_same, value, read, repeat(place)))
+    if isinstance(read, Set) and isinstance(value, Set):
+        found = {item: item for item in read}  # equal members may hold other things besides what they are compared by
+        return len(value) == len(read) and all(
+            item in found and is_same(item, found[item], place) for item in iterate_without_overrides(value)
+        )
     if isinstance(read, dict) and isinstance(value, Mapping):
         return value.keys() == read.keys() and all(is_same(value[key], item, place) for key, item in read.items())
     if kind is not type(read):

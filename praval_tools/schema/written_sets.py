@@ -42,7 +42,8 @@ def _may_write_sets(value: object) -> bool:
             found = (type(item) not in SCALAR_TYPES and _may_write_sets(item)) or found
         except Unencodable as error:
             raise error.prepend_step(step) from None
-    return found or bool(getattr(type(value), "__pydantic_computed_fields__", None))
+    computed: Mapping[str, Hint] = getattr(type(value), "__pydantic_computed_fields__", {})
+    return found or any(field.return_type not in SCALAR_TYPES for field in computed.values())
 
 
 def _iter_members(value: object) -> Iterable[tuple[str | int, object]]:
@@ -93,6 +94,8 @@ def _sort_sets_in_fields(written: dict[str, object] | list[object], value: objec
     if isinstance(written, list):
         return written
     by_key = {_get_key(fields.get(name), name, written): item for name, item in values.items()}
+    if not by_key.keys() & written.keys() and len(by_key) == len(written):  # a dataclass, with the aliases of a model
+        by_key = dict(zip(written, values.values(), strict=True))
     for name, field in getattr(kind, "__pydantic_computed_fields__", {}).items():
         key = _get_key(field, name, written)
         if name not in own_names and isinstance(written.get(key), dict | list):

@@ -57,12 +57,20 @@ print(re.sub(r"id='[0-9a-f]{32}'|datetime.datetime\\([^)]*\\)", "", json.dumps(o
 """
 MODELS = """
 import json, sys
-from pydantic import BaseModel, Field, RootModel, computed_field
+from dataclasses import dataclass, field
+from pydantic import AliasGenerator, BaseModel, ConfigDict, Field, RootModel, computed_field, field_serializer
 from praval_tools import Agent, ToolCall, ToolRegistry
 
 COLOURS = {"red", "green", "blue", "cyan", "black"}
 
 class Words(RootModel[frozenset[str]]): pass
+
+class Name(BaseModel, frozen=True):
+    name: str
+
+@dataclass(slots=True)
+class Labels:
+    labels: set[str] = field(default_factory=lambda: set(COLOURS))
 
 class Options(BaseModel):
     colours: set[str] = Field(default_factory=lambda: set(COLOURS), examples=[COLOURS])
@@ -71,6 +79,16 @@ class Options(BaseModel):
 class Page(BaseModel):
     options: Options = Options(colours=COLOURS)
     words: Words = Words(COLOURS)
+    names: set[Name] = {Name(name=one) for one in COLOURS}
+    labels: Labels = Labels()
+    groups: dict[str, set[frozenset[str]]] = Field({"a": {frozenset(COLOURS), frozenset("ab")}}, exclude=False)
+    ranked: set[str] = COLOURS
+
+    model_config = ConfigDict(alias_generator=AliasGenerator(serialization_alias=str.title, validation_alias=str.title))
+
+    @field_serializer("ranked", when_used="json")
+    def rank(self, values: set[str]) -> list[str]:
+        return sorted(values, key=len) if len(values) < 3 else sorted(values, reverse=True)
 
     @computed_field
     def letters(self) -> set[str]:
@@ -140,7 +158,9 @@ class TestEveryProcess:
         lives = {_run(MODELS, seed, str(tmp_path / "j.db")) for seed in ("1", "2", "3")}
 
         assert 1 == len(lives)
-        assert 2 == lives.pop().splitlines()[1].count('Page {"options"')
+        written = lives.pop().splitlines()[1]
+        assert 2 == written.count('Page {"Options"')
+        assert 2 == written.count('"Ranked":["red","green","cyan","blue","black"]')
 
 
 class TestImport:

@@ -1,0 +1,102 @@
+"""What equality does not see of the members of sets is compared, too, when a result is read back."""
+
+# Tests of: schema/whole_values, schema/class_fields, schema/written_sets
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Generic, TypeVar
+
+import pytest
+from pydantic import BaseModel, Field, field_validator
+from replay_rig import iter_results
+
+from praval_tools import Outcome, Tool, ToolArgumentsError, ToolRegistry
+
+T = TypeVar("T")
+
+
+class Entity(BaseModel):
+    id: int
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Entity) and other.id == self.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+
+class User(Entity):
+    balance: float = Field(0.0, exclude=True)
+
+
+class Price(Entity):
+    cents: int
+
+    @field_validator("cents")
+    @classmethod
+    def to_cents(cls, value: int) -> int:
+        return value * 100
+
+
+@dataclass(frozen=True)
+class Offer:
+    name: str
+    price: float = field(default=0.0, compare=False, init=False)
+
+
+def make_offer() -> Offer:
+    offer = Offer("x")
+    object.__setattr__(offer, "price", 9.5)
+    return offer
+
+
+class Page(BaseModel, Generic[T]):
+    rows: list[T]
+
+
+class Answer(BaseModel, Generic[T]):
+    data: T
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "json"),
+    [
+        (set[User], {User(id=1, balance=9.5)}, [{"id": 1}]),
+        (dict[str, frozenset[User]], {"a": frozenset({User(id=1, balance=9.5)})}, {"a": [{"id": 1}]}),
+        (set[Offer], {make_offer()}, [{"name": "x"}]),
+    ],
+    ids=["a set", "a set inside", "a dataclass"],
+)
+def test_a_member_that_holds_more_than_its_json_stays_json(hint: Any, value: Any, json: Any, tmp_path: Path) -> None:
+    """Broken promise: `balance` was 9.5 in the first life, and 0.0 in the next."""
+    live, replayed = iter_results(hint, value, tmp_path / "j.db")
+
+    assert (Outcome.OK, True, json) == (live.outcome, replayed.replayed, replayed.result)
+
+
+def test_a_given_member_that_would_change_is_refused() -> None:
+    """As in a list: the tool would get another price than was judged."""
+    got: list[int] = []
+
+    def pay(prices: set[Price]) -> None:
+        """Pay."""
+        got.extend(price.cents for price in prices)
+
+    with ToolRegistry() as registry:
+        registry.register_tool(Tool.from_function(pay, owned_by="ann"))
+        with pytest.raises(ToolArgumentsError):
+            registry.toolset("ann").call("pay", prices={Price(id=1, cents=5)})
+
+    assert [] == got
+
+
+def test_generic_models_inside_of_each_other_come_back(tmp_path: Path) -> None:
+    """pydantic makes a class of each such hint anew, at any depth."""
+    hint: Any = Answer[Page[Annotated[int, Field(ge=0)]]]
+    value: Any = Answer[Page[Annotated[int, Field(ge=0)]]](data=Page[Annotated[int, Field(ge=0)]](rows=[1]))
+    _, replayed = iter_results(hint, value, tmp_path / "j.db")
+
+    assert value == replayed.result
+    assert isinstance(replayed.result, Answer)
