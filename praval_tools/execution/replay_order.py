@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 _PATIENCE: Final = 20
 """How many rounds of its loop a coroutine has to make its next call, which it may do by way of tasks of its own."""
-_PAUSE: Final = 0.01
-"""How many seconds pass until it is looked again whether a call has ended."""
-_LONGEST_WAIT: Final = 10.0
-"""How many seconds a call has to end: it may itself wait for a coroutine whose result waits for it."""
+
+
+_MAX_LATE: Final = 100
+"""How many results may wait in vain for calls that were made before them."""
 
 
 class RepeatableCall(Protocol):
@@ -28,10 +28,6 @@ class RepeatableCall(Protocol):
 
     was_requested: bool
     """Whether it was made again."""
-    is_claimed: bool
-    """Whether it is at work."""
-    turn: int
-    """The number of the result with which its caller went on; 0 where nobody knows."""
 
 
 class ReplayOrder:
@@ -50,7 +46,7 @@ class ReplayOrder:
         self._calls, self._next = sorted(calls, key=itemgetter(0)), 0
         self._waiting: dict[asyncio.AbstractEventLoop, _Waiting] = {}
         self._numbers = count()
-        self._deadline: float | None = None
+        self._late_count = 0
 
     @property
     def has_ended(self) -> bool:
@@ -88,26 +84,23 @@ class ReplayOrder:
         """Release the results whose turn it is, or the first that waited in vain; go on in the loop's next round."""
         from heapq import heappop
 
-        before, is_late = self._next, rounds > _PATIENCE and not self._awaits_call(waiting[0][0], loop.time())
+        before, is_late = self._next, rounds > _PATIENCE
         while waiting and (is_late or not self._lacks_call(waiting[0][0])):
             future = heappop(waiting)[-1]
             if not future.done():  # else its caller was cancelled
                 future.set_result(None)
-                self._deadline = self._deadline if is_late else None
+                self._note_late(is_late=is_late)
                 is_late, rounds = False, 0
         if not waiting:
             del self._waiting[loop]
-        elif rounds > _PATIENCE:
-            loop.call_later(_PAUSE, self._release, loop, waiting, rounds)
         else:
             loop.call_soon(self._release, loop, waiting, rounds + 1 if self._next == before else 0)
 
-    def _awaits_call(self, number: int, now: float) -> bool:
-        """Tell whether a call is at work again whose caller had gone on before the result came: it has time to end."""
-        if not any(call.is_claimed and 0 < call.turn < number for _, call in self._calls):
-            return False
-        self._deadline = now + _LONGEST_WAIT if self._deadline is None else self._deadline
-        return now < self._deadline
+    def _note_late(self, *, is_late: bool) -> None:
+        """Give up the order where results wait in vain again and again: the program makes other calls now."""
+        self._late_count += is_late
+        if self._late_count > _MAX_LATE:
+            self._next = len(self._calls)
 
     def _lacks_call(self, number: int) -> bool:
         """Tell whether a call was not made again that was made before the result."""

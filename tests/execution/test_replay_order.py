@@ -17,8 +17,6 @@ class Call:
     """A recorded call."""
 
     was_requested: bool = True
-    is_claimed: bool = False
-    turn: int = 0
 
 
 def release(calls: Iterable[tuple[int, Call]], *numbers: int | None) -> list[int | None]:
