@@ -141,13 +141,12 @@ class AgentToolCall(_CallEventBase):
         fingerprint: Of the tool's definition.
         attempt: How often the function was started for this call, this time included.
         repairs: What was repaired in the arguments.
-        digest: Of the repaired arguments, to find the call in a replay; by the journal's key if they hold secrets.
-        given: The digest of the arguments as the caller passed them, where these differ.
+        digest: Of the repaired arguments; by the journal's key if they hold secrets. *given*: of those passed.
         principal: The digest of its delegation; empty for who acts for itself, `none` for a call that names no agent.
         toolcall_reason: Why the model made the call, where it is required to say so.
         has_given_id: Whether the caller gave a call of a run its id; else the library made it.
-        position: The number of the call in its run, in the order in which calls are made; zero outside of runs.
-        after: The position of the call whose result came last before it; None for sync code, and outside of runs.
+        position: The number of the call in its run; zero outside of runs. *after*: of the one with the last result.
+        task: The path of the asyncio task that made it, such as `2:1`; empty for the one that opened the run.
     """
 
     type: ClassVar = EventType.AGENT_TOOL_CALL
@@ -166,6 +165,7 @@ class AgentToolCall(_CallEventBase):
     has_given_id: bool = False
     position: int = 0
     after: int | None = None
+    task: str = ""
 
 
 @frozen(kw_only=True)
@@ -231,14 +231,12 @@ class CallRefused(_CallEventBase):
     A call ended before its tool started: a refusal, arguments that do not fit, a limit, a missing approval.
 
     Args:
-        outcome: How it ended.
+        outcome: How it ended; *decision* says why.
         arguments: What the caller passed; may be anything, for no call is left out of the audit trail.
-        decision: Why.
-        error: The message that the caller got.
-        error_type: The error's stable code.
+        error: The message that the caller got; *error_type* is its stable code.
         problems: What is wrong with the arguments.
         toolcall_reason: Why the model made the call, where it is required to say so.
-        chain, parent_id, digest, given, principal, has_given_id, position, after: As in an `AgentToolCall`.
+        chain, parent_id, digest, given, principal, has_given_id, position, after, task: As in an `AgentToolCall`.
     """
 
     type: ClassVar = EventType.CALL_REFUSED
@@ -258,6 +256,7 @@ class CallRefused(_CallEventBase):
     has_given_id: bool = False
     position: int = 0
     after: int | None = None
+    task: str = ""
 
 
 @frozen(kw_only=True)
@@ -274,7 +273,7 @@ class ApprovalAsked(_CallEventBase):
         digest: Under the journal's key, of all that the answer is bound to.
         secret_arguments: The names of the arguments that are, or hold, secrets; `*`: all that the tool does not name.
         call_digest: The digest of an `AgentToolCall`, by which a replay finds the call; empty outside of runs.
-        chain, parent_id, given, principal, has_given_id, position, after: As in an `AgentToolCall`.
+        chain, parent_id, given, principal, has_given_id, position, after, task: As in an `AgentToolCall`.
     """
 
     type: ClassVar = EventType.APPROVAL_ASKED
@@ -294,6 +293,7 @@ class ApprovalAsked(_CallEventBase):
     has_given_id: bool = False
     position: int = 0
     after: int | None = None
+    task: str = ""
 
 
 @frozen(kw_only=True)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
-from itertools import takewhile
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Literal
 
 from praval_tools.errors import ReplayMismatchError
 from praval_tools.forks import ForkSafeLock
+from praval_tools.journal.equal_calls import EqualCalls
 from praval_tools.journal.events import EventType
-from praval_tools.journal.replay_entry import UNFINISHED_STATUSES, ReplayEntry, ReplayQuery, is_edit
+from praval_tools.journal.replay_entry import UNFINISHED_STATUSES, ReplayEntry, ReplayQuery, TaskAtWork, is_edit
+from praval_tools.journal.sequential_tasks import merge_sequential_tasks
 from praval_tools.journal.storage.protocol import Record
 
 if TYPE_CHECKING:
@@ -47,11 +49,13 @@ class Recording:
         for record in records:
             self._apply_record(record)
         self.entries = {entry.call_id: entry for entry in sorted(self.entries.values(), key=_get_first_position)}
+        merge_sequential_tasks(chain(self.entries.values(), self._asked_entries.values()))
         places = self._list_places()
         self._recorded_entries = [entry for entry in places if entry.call_id in self.entries]
         self._by_requested_id: dict[str, ReplayEntry] = {}
         self._by_position: dict[str | None, deque[ReplayEntry]] = {}
-        self._by_content: dict[_ContentKey, deque[ReplayEntry]] = {}
+        self._by_content: dict[_ContentKey, EqualCalls] = {}
+        self._live_tasks: dict[str | None, dict[str, TaskAtWork | None]] = {}
         for entry in places:
             if match == "position":
                 self._by_position.setdefault(self.find_outer_call(entry.parent_id), deque()).append(entry)
@@ -59,7 +63,7 @@ class Recording:
             return
         # a call that was stopped, and ran in a later life, comes after the equal ones that ran before it
         for entry in sorted(places, key=_get_position):
-            self._index_by_content(entry, first=False)
+            self._index_by_content(entry, first=False, is_left=False)
 
     def _apply_record(self, record: Record) -> None:
         call_id = record.call_id
@@ -144,7 +148,7 @@ class Recording:
                     name = new_id()
                 entry = self.entries[name] = ReplayEntry(
                     name, query.agent, query.tool, query.chain, query.principal, query.parent_id, query.digest,
-                    query.given_digest, query.fingerprint, has_given_id=name == query.call_id,
+                    query.given_digest, query.fingerprint, has_given_id=name == query.call_id, task=query.task,
                 )  # fmt: skip
             elif not entry.matches(query):
                 raise ReplayMismatchError(self.run_id, entry.call_id, str(entry), str(query))
@@ -155,6 +159,7 @@ class Recording:
                 self._claim(entry, held)
             entry.was_requested = entry.is_matched = True
             entry.is_resolved = entry.was_stopped = False
+            self._note_call(entry, query)
             if query.call_id is None:
                 entry.was_requested_without_id = True
             else:
@@ -233,11 +238,13 @@ class Recording:
         with self._lock:
             if entry.was_entered or (entry.is_claimed and entry not in held):
                 return
+            for calls in self._iter_equal_calls(entry):
+                calls.drop_note(query.task)
             if comes_last:
                 if query.call_id is None and self._match_mode != "position":
                     entry.is_matched = False
                     self._remove_from_index(entry)
-                    self._index_by_content(entry, first=False)
+                    self._index_by_content(entry, first=False, is_left=False)
                 return
             entry.is_matched, entry.was_stopped = False, True
             if query.call_id is None:
@@ -249,20 +256,36 @@ class Recording:
             self._index_by_content(entry, first=True)
 
     def _remove_from_index(self, entry: ReplayEntry) -> None:
-        for key in self._list_content_keys(entry):
-            with suppress(KeyError, ValueError):  # it was found by its position, or passed since
-                self._by_content[key].remove(entry)
+        for calls in self._iter_equal_calls(entry):
+            calls.remove(entry)
 
-    def _index_by_content(self, entry: ReplayEntry, *, first: bool) -> None:
+    def _index_by_content(self, entry: ReplayEntry, *, first: bool, is_left: bool = True) -> None:
         self._has_waiting_calls = self._has_waiting_calls or entry.is_asked
         for key in self._list_content_keys(entry):
-            waiting = self._by_content.get(key)
-            if waiting is None:
-                self._by_content[key] = deque((entry,))
-            elif first:
-                waiting.insert(_count_before(waiting, entry), entry)
-            else:
-                waiting.append(entry)
+            if (equal_calls := self._by_content.get(key)) is None:
+                equal_calls = self._by_content[key] = EqualCalls(self._find_live_tasks(key[4]))
+            equal_calls.add(entry, first=first, is_left=is_left)
+
+    def _note_call(self, entry: ReplayEntry, query: ReplayQuery) -> None:
+        """Note which task makes a call, as far as that tells others what they may not find."""
+        if self._recorded_entries:
+            live_tasks = self._find_live_tasks(self.find_outer_call(query.parent_id))
+            is_known = entry.task == query.task and entry.begun_number > 0  # it goes by the path that it had before
+            live_tasks[query.task] = query.calling_task if is_known else live_tasks.get(query.task)
+        for calls in self._iter_equal_calls(entry):
+            calls.note_call(query.task)
+
+    def _find_live_tasks(self, outer_call: str | None) -> dict[str, TaskAtWork | None]:
+        """
+        Return the tasks that made calls inside of a call since the run was opened here, by their paths.
+
+        None stands for one that found none of its path yet: it may be another one than that of the life before.
+        """
+        return self._live_tasks.setdefault(outer_call, {})
+
+    def _iter_equal_calls(self, entry: ReplayEntry) -> Iterator[EqualCalls]:
+        keys = self._list_content_keys(entry)
+        return (self._by_content[key] for key in keys if key in self._by_content)
 
     def _list_content_keys(self, entry: ReplayEntry) -> list[_ContentKey]:
         digests = (entry.digest,) if entry.given_digest in ("", entry.digest) else (entry.digest, entry.given_digest)
@@ -299,11 +322,9 @@ class Recording:
         for digest in (query.digest, query.given_digest):
             for principal in query.matching_principals if digest else ():
                 key = query.agent, query.chain, principal, query.tool, outer_call, digest
-                waiting = self._by_content.get(key)
-                while waiting and waiting[0].is_matched:
-                    waiting.popleft()
-                for entry in waiting or ():
-                    if not entry.is_matched and not self._is_another_call(entry, query, answered):
+                equal_calls = self._by_content.get(key)
+                for entry in () if equal_calls is None else equal_calls.iter_entries(query.task):
+                    if not self._is_another_call(entry, query, answered):
                         return entry
         return None
 
@@ -352,12 +373,16 @@ class Recording:
         entry.was_entered = False
         inner = [one for one in self.entries.values() if one.parent_id == entry.call_id and not one.is_replaced]
         asked = [one for one in self._asked_entries.values() if one.parent_id == entry.call_id and one.digest]
+        merge_sequential_tasks(chain(inner, asked))
         if self._match_mode == "position":
             self._by_position[entry.call_id] = deque(sorted([*inner, *asked], key=_get_first_position))
         elif any(one.is_matched for one in inner):
             for one in sorted([*inner, *asked], key=_get_position):
                 self._remove_from_index(one)
-                self._index_by_content(one, first=False)
+                self._index_by_content(one, first=False, is_left=False)
+            self._find_live_tasks(entry.call_id).clear()
+            for calls in chain.from_iterable(map(self._iter_equal_calls, inner)):
+                calls.forget_notes()
         for one in inner:
             one.is_matched = False
 
@@ -388,9 +413,3 @@ class Recording:
 
 
 _get_first_position, _get_position = attrgetter("first_position"), attrgetter("position")
-
-
-def _count_before(waiting: Iterable[ReplayEntry], entry: ReplayEntry) -> int:
-    """Return how many of the equal calls that come first were made before *entry*, which is one of them."""
-    before = takewhile(lambda one: one.comes_first and one.position < entry.position, waiting)
-    return sum(1 for _ in before)

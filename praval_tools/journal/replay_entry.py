@@ -35,6 +35,14 @@ NO_PRINCIPAL: Final = "none"
 """What is recorded for the principal of a call that names no agent."""
 
 
+class TaskAtWork(Protocol):
+    """A task that makes calls."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it makes no more calls."""
+
+
 class ReplayQuery(msgspec.Struct, frozen=True, gc=False):
     """
     A call for which the recorded one is looked up.
@@ -51,6 +59,8 @@ class ReplayQuery(msgspec.Struct, frozen=True, gc=False):
         given_digest: Of the arguments as the caller passed them, where these differ.
         fingerprint: Of the tool as it is now; empty: there is none.
         after: The position of the call whose result reached its caller last, for a call of async code.
+        task: The path of the task that makes it.
+        calling_task: That task.
     """
 
     call_id: str | None
@@ -64,6 +74,8 @@ class ReplayQuery(msgspec.Struct, frozen=True, gc=False):
     given_digest: str = ""
     fingerprint: str = ""
     after: int | None = None
+    task: str = ""
+    calling_task: TaskAtWork | None = None
 
     @property
     def matching_principals(self) -> tuple[str, ...]:
@@ -96,6 +108,7 @@ class _CallFields(msgspec.Struct, gc=False):
     has_given_id: bool = False
     position: int = 0
     after: int | None = None
+    task: str = ""
     outcome: str = ""
     by: str = ""
 
@@ -146,10 +159,8 @@ class ReplayEntry(msgspec.Struct, eq=False):
     """The number in the run of its first record; 0 where that was written since the run was opened here."""
     after: int | None = None
     """The position of the call whose result reached its caller last before it was made, as far as that is recorded."""
-    result_numbers: tuple[int, ...] = ()
-    """The numbers in the run of its results: also of those after which it was made again, as once it was approved."""
-    turn: int = 0
-    """The number of the result with which its caller went on, as far as that is recorded."""
+    task: str = ""
+    """The path of the task that made it, or that began the task which made nothing but this call."""
     has_given_id: bool = False
     """Whether its caller gave it its id; else the library made that."""
     attempts: int = -1
@@ -189,8 +200,6 @@ class ReplayEntry(msgspec.Struct, eq=False):
         kind = record.type
         self.begun_number = self.begun_number or record.run_seq or 0
         self._count_attempt(record)
-        if kind in (_RESULT, _REFUSED) and record.run_seq:
-            self.result_numbers += (record.run_seq,)
         if kind == _RESULT:  # only final results have an attempt; the others are decoded when their status is needed
             self.end, self._status = record, None if record.attempt is None else "done"
         elif kind == _CALL:
@@ -224,6 +233,7 @@ class ReplayEntry(msgspec.Struct, eq=False):
             self.first_position = 0
         self.digest, self.given_digest, self.parent_id = digest, fields.given, fields.parent_id
         self.chain, self.principal, self.has_given_id = fields.chain, fields.principal, fields.has_given_id
+        self.task = fields.task
         self.after = fields.after if self.after is None else self.after
         if fields.position:
             self.set_position(fields.position)
@@ -249,9 +259,8 @@ class ReplayEntry(msgspec.Struct, eq=False):
 
     @property
     def result_number(self) -> int | None:
-        """The number in the run of the result with which its caller goes on; None for a new result."""
-        recorded = None if self.end is None or not self.begun_number else self.end.run_seq
-        return self.turn or recorded
+        """The number in the run of the record that ended it; None where that was written since the run was opened."""
+        return None if self.end is None or not self.begun_number else self.end.run_seq
 
     @property
     def is_released(self) -> bool:

@@ -140,6 +140,7 @@ class _CallEventBody(_EventBody, omit_defaults=True, kw_only=True, gc=False):
     has_given_id: bool = False
     position: int = 0
     after: int | None = None
+    task: str = ""
 
 
 class _ResultEventBody(_EventBody, omit_defaults=True, kw_only=True, gc=False):
@@ -279,6 +280,11 @@ class CallRecordBuilder(msgspec.Struct):
         """The position of the call whose result came last before this one was made by async code."""
         return None if self.query is None else self.query.after
 
+    @property
+    def task(self) -> str:
+        """The path of the task that made it."""
+        return "" if self.query is None else self.query.task
+
 
 # ── the fast path ───────────────────────────────────────────────────────────────────────────────
 
@@ -299,7 +305,7 @@ def build_plain_start_record(builder: CallRecordBuilder, run: RunTool, attempt: 
     )  # fmt: skip
     if query is not None:
         body.digest, body.given, body.has_given_id = query.digest, query.given_digest, builder.has_given_id
-        body.position, body.after = builder.position, query.after
+        body.position, body.after, body.task = builder.position, query.after, query.task
     if builder.principal or run.attempts:  # rare; as keywords they would cost every call time
         body.principal, body.attempt = builder.principal, run.attempts + 1
     return _encode_plain_record(body, attempt)
@@ -340,7 +346,7 @@ def build_start_record(builder: CallRecordBuilder, run: RunTool, attempt: int | 
         **builder.build_common_fields(), **builder.digest_fields, arguments=arguments, chain=call.on_behalf_of,
         principal=builder.principal, parent_id=call.parent_id, fingerprint=run.tool.fingerprint,
         attempt=run.attempts + 1, toolcall_reason=call.reason, decision=to_recorded_decision(run.path.decision),
-        has_given_id=builder.has_given_id, position=builder.position, after=builder.after,
+        has_given_id=builder.has_given_id, position=builder.position, after=builder.after, task=builder.task,
         repairs=builder.plan.redaction_plan.hide_quoted_values(repairs, arguments, builder.secrets),
     )  # fmt: skip
     return builder.build_record(event, attempt)
@@ -411,7 +417,7 @@ def build_refusal_record(builder: CallRecordBuilder, result: ToolResult, attempt
         error=result.error if error is None else str(error), error_type=result.error_type,
         problems=() if error is None else error.problems, chain=builder.call.on_behalf_of,
         principal=builder.principal, parent_id=builder.call.parent_id, toolcall_reason=builder.call.reason,
-        has_given_id=builder.has_given_id, position=builder.position, after=builder.after,
+        has_given_id=builder.has_given_id, position=builder.position, after=builder.after, task=builder.task,
     ), attempt)  # fmt: skip
 
 

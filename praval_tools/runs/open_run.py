@@ -15,6 +15,7 @@ from praval_tools.journal.replay_entry import ReplayEntry
 from praval_tools.journal.replay_turns import group_recorded_calls
 from praval_tools.journal.storage.protocol import Lease
 from praval_tools.names import format_count
+from praval_tools.runs.task_paths import CallingTask
 from praval_tools.tools.context_settings import ContextSetting, use_setting
 
 
@@ -29,10 +30,10 @@ class Attempt:
         outer: The attempt from inside of which the call is made.
     """
 
-    __slots__ = ("_is_given_up", "_outers", "is_repeated", "lacks_call")
+    __slots__ = ("_is_given_up", "_outers", "first_task", "is_repeated", "lacks_call")
 
     def __init__(self, outer: Attempt | None) -> None:
-        self._outers, self._is_given_up = [outer], False
+        self._outers, self._is_given_up, self.first_task = [outer], False, CallingTask()
         self.lacks_call = self.is_repeated = False
 
     def make_next(self) -> Attempt:
@@ -83,7 +84,7 @@ class OpenRun:
         self.recorder, self.lease, self.recording = recorder, lease, recording
         self.run_id, self.strict_fingerprint = lease.run_id, strict_fingerprint
         self.process, self.closed = get_process_name(), False
-        self.outer_run = current_run.get()
+        self.outer_run, self._outer_attempt, self._first_task = current_run.get(), current_attempt.get(), CallingTask()
         self._loops: dict[str, tuple[object, Attempt | None]] = {}  # by id: who has it, in which attempt of a call
         self._ended_loops: dict[str, Attempt | None] = {}
         self.last_position = 0
@@ -93,6 +94,11 @@ class OpenRun:
         self.event_count, self._has_warned = event_count, False
         self.has_unawaited_writes = False
         self.active_calls: list[None] = []  # `append` and `pop` are atomic: `close` and a new call see each other
+
+    def get_first_task(self) -> CallingTask:
+        """Return the task that opened the run, or that runs the attempt of a call from inside of which it is asked."""
+        attempt = current_attempt.get()
+        return self._first_task if attempt is None or attempt is self._outer_attempt else attempt.first_task
 
     def find_replay_order(self, entry: ReplayEntry) -> ReplayOrder | None:
         """Return the order in which the code that made a call gets results; None where nothing recorded is left."""

@@ -129,8 +129,6 @@ class Recorder:
             comes_last = was_done and not has_type(error, (Exception, KeyboardInterrupt))  # cancelled as it waited
             for stopped in held if entry is None else (entry,):
                 run.recording.undo_match(stopped, query, held, comes_last=comes_last)
-            if entry is not None and entry.was_entered:
-                run.last_position = entry.position  # its caller may go on
             raise
         finally:
             for claimed in held:

@@ -1,0 +1,66 @@
+"""Tasks that came one after another, and not beside each other, have one path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+from praval_tools.journal.equal_calls import get_outer_path, get_sequential_path
+from praval_tools.journal.replay_entry import ReplayEntry
+
+
+def merge_sequential_tasks(entries: Iterable[ReplayEntry]) -> None:
+    """
+    Give calls of tasks beside which nobody else made calls one path, for all those that the same task began.
+
+    So it does not matter whether a call is made in a task of its own, as `asyncio.wait_for` may begin one, or how often
+    a task was begun again.
+    """
+    calls: dict[str | None, dict[str, list[ReplayEntry]]] = {}
+    for entry in entries:
+        calls.setdefault(entry.parent_id, {}).setdefault(entry.task, []).append(entry)
+    for by_path in calls.values():
+        if len(by_path) > 1 or "" not in by_path:
+            _merge_in_scope(by_path)
+
+
+def _merge_in_scope(by_path: dict[str, list[ReplayEntry]]) -> None:
+    spans: dict[str, tuple[int, int]] = {}  # of the calls of each task, and of those that it began
+    for path, made in by_path.items():
+        first, last = min(map(_get_number, made)), max(map(_get_number, made))
+        while True:
+            before = spans.get(path, (first, last))
+            spans[path] = min(before[0], first), max(before[1], last)
+            if not path:
+                break
+            path = get_outer_path(path)
+    begun: dict[str, list[str]] = {}
+    for path in spans:
+        if path:
+            begun.setdefault(get_outer_path(path), []).append(path)
+    for outer in sorted(begun, key=len, reverse=True):  # the innermost first
+        own_numbers = sorted(map(_get_number, by_path.get(outer, ())))
+        beside = _list_beside_each_other(begun[outer], spans)
+        for path in begun[outer]:
+            first, last = spans[path]
+            if path not in beside and not any(first < number < last for number in own_numbers):
+                made = [*by_path.pop(path, []), *by_path.pop(get_sequential_path(path), [])]
+                for entry in made:
+                    entry.task = get_sequential_path(outer)
+                by_path.setdefault(get_sequential_path(outer), []).extend(made)
+
+
+def _list_beside_each_other(paths: list[str], spans: dict[str, tuple[int, int]]) -> set[str]:
+    """Return those of the tasks during whose calls another one made calls."""
+    beside, ordered = set[str](), sorted(paths, key=lambda path: spans[path])
+    longest = ordered[0]
+    for _, path in pairwise(ordered):
+        if spans[path][0] < spans[longest][1]:
+            beside |= {path, longest}
+        if spans[path][1] > spans[longest][1]:
+            longest = path
+    return beside
+
+
+def _get_number(entry: ReplayEntry) -> int:
+    return entry.first_position

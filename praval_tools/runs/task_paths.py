@@ -1,0 +1,94 @@
+"""
+Which task of asyncio makes a call: its path tells equal calls of tasks beside each other apart, in every life.
+
+A task gets its path at its first call. `2:1` is the second task of the first group that its task began, and `2:1.1:3`
+the first one of the third group that this one began; a group is over once all tasks in it have ended. The task that
+opened the run, or runs the tool, has the empty path.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Final
+from weakref import ref
+
+from praval_tools.execution.event_loops import is_event_loop_running
+
+if TYPE_CHECKING:
+    import asyncio
+
+    _Task = asyncio.Task[object]
+
+
+_MAX_DEPTH: Final = 20
+"""How many tasks of a path may each have begun the next one; paths are recorded with each call."""
+
+
+class CallingTask:
+    """
+    A task that makes calls in a run, or inside of one attempt of a call.
+
+    Args:
+        path: Its path.
+        outer: The task that began it; None for the first one of that run or attempt.
+    """
+
+    __slots__ = ("_at_work", "_group", "_number", "_outer", "_task", "path", "scope")
+
+    def __init__(self, path: str = "", outer: CallingTask | None = None) -> None:
+        self.path, self._outer = path, outer
+        self.scope: CallingTask = self if outer is None else outer.scope
+        self._at_work, self._group, self._number = list[CallingTask](), 0, 0
+        task = _get_current_task()
+        self._task = None if task is None else ref(task)
+
+    def is_task(self, task: _Task) -> bool:
+        """Tell whether it is *task*."""
+        return self._task is not None and self._task() is task
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it makes no more calls."""
+        task = None if self._task is None else self._task()
+        return task is None or task.done()
+
+    def add_task(self) -> CallingTask:
+        """Return the task that runs here, which was begun by this one; in a long chain, as if the one before had."""
+        if self._outer is not None and self.path.count(".") >= _MAX_DEPTH:
+            return self._outer.add_task()
+        self._at_work = [task for task in self._at_work if not task.has_ended]
+        if not self._at_work:
+            self._group, self._number = self._group + 1, 0
+        self._number += 1
+        task = CallingTask(f"{self.path}{'.' if self.path else ''}{self._number}:{self._group}", self)
+        self._at_work.append(task)
+        return task
+
+
+_calling_task: Final[ContextVar[CallingTask | None]] = ContextVar("praval_tools_calling_task", default=None)
+
+
+def find_calling_task(scope: CallingTask) -> CallingTask:
+    """
+    Return the task that makes a call.
+
+    Args:
+        scope: The task that opened the run, or began the attempt, in which the call is made.
+    """
+    known = _calling_task.get()
+    if known is None or known.scope is not scope:
+        known = scope
+    task = _get_current_task()
+    if task is None or known.is_task(task):  # sync code belongs to who began its thread
+        return known
+    own = known.add_task()
+    _calling_task.set(own)  # in the context of this task
+    return own
+
+
+def _get_current_task() -> _Task | None:
+    if not is_event_loop_running():
+        return None
+    import asyncio
+
+    return asyncio.current_task()
