@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import pairwise
+from bisect import bisect_left, bisect_right
+from collections.abc import Container, Iterable
 
 from praval_tools.journal.equal_calls import get_outer_path, get_sequential_path
 from praval_tools.journal.replay_entry import ReplayEntry
@@ -40,26 +40,22 @@ def _merge_in_scope(by_path: dict[str, list[ReplayEntry]]) -> None:
             begun.setdefault(get_outer_path(path), []).append(path)
     for outer in sorted(begun, key=len, reverse=True):  # the innermost first
         own_numbers = sorted(map(_get_number, by_path.get(outer, ())))
-        beside = _list_beside_each_other(begun[outer], spans)
         for path in begun[outer]:
             first, last = spans[path]
-            if path not in beside and not any(first < number < last for number in own_numbers):
+            has_call_beside = bisect_right(own_numbers, first) < bisect_left(own_numbers, last)
+            if _is_alone_in_group(path, spans) and not has_call_beside:
                 made = [*by_path.pop(path, []), *by_path.pop(get_sequential_path(path), [])]
                 for entry in made:
                     entry.task = get_sequential_path(outer)
                 by_path.setdefault(get_sequential_path(outer), []).extend(made)
 
 
-def _list_beside_each_other(paths: list[str], spans: dict[str, tuple[int, int]]) -> set[str]:
-    """Return those of the tasks during whose calls another one made calls."""
-    beside, ordered = set[str](), sorted(paths, key=lambda path: spans[path])
-    longest = ordered[0]
-    for _, path in pairwise(ordered):
-        if spans[path][0] < spans[longest][1]:
-            beside |= {path, longest}
-        if spans[path][1] > spans[longest][1]:
-            longest = path
-    return beside
+def _is_alone_in_group(path: str, spans: Container[str]) -> bool:
+    """Tell whether no other task made calls while this one was at work: tasks beside each other are counted."""
+    number_path, _, group = path.rpartition(":")
+    outer, _, number = number_path.rpartition(".")
+    second = f"{outer}{'.' if outer else ''}2:{group}"
+    return number == "1" and second not in spans
 
 
 def _get_number(entry: ReplayEntry) -> int:

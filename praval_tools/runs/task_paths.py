@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 from praval_tools.execution.event_loops import is_event_loop_running
 
@@ -33,7 +33,7 @@ class CallingTask:
         outer: The task that began it; None for the first one of that run or attempt.
     """
 
-    __slots__ = ("_at_work", "_group", "_number", "_outer", "_task", "path", "scope")
+    __slots__ = ("_at_work", "_group", "_number", "_others", "_outer", "_task", "path", "scope")
 
     def __init__(self, path: str = "", outer: CallingTask | None = None) -> None:
         self.path, self._outer = path, outer
@@ -41,10 +41,18 @@ class CallingTask:
         self._at_work, self._group, self._number = list[CallingTask](), 0, 0
         task = _get_current_task()
         self._task = None if task is None else ref(task)
+        self._others: WeakKeyDictionary[_Task, CallingTask] | None = None
 
-    def is_task(self, task: _Task) -> bool:
-        """Tell whether it is *task*."""
-        return self._task is not None and self._task() is task
+    def find_task(self, task: _Task, known: CallingTask | None) -> CallingTask:
+        """Return *task*, which makes a call in this run or attempt; *known* has begun it, or something before it."""
+        if self._task is not None and self._task() is task:
+            return self
+        if self._others is None:  # most runs and attempts have no others
+            self._others = WeakKeyDictionary()
+        found = self._others.get(task)
+        if found is None:
+            found = self._others[task] = (self if known is None else known).add_task()
+        return found
 
     @property
     def has_ended(self) -> bool:
@@ -56,7 +64,8 @@ class CallingTask:
         """Return the task that runs here, which was begun by this one; in a long chain, as if the one before had."""
         if self._outer is not None and self.path.count(".") >= _MAX_DEPTH:
             return self._outer.add_task()
-        self._at_work = [task for task in self._at_work if not task.has_ended]
+        while self._at_work and self._at_work[-1].has_ended:
+            self._at_work.pop()
         if not self._at_work:
             self._group, self._number = self._group + 1, 0
         self._number += 1
@@ -75,14 +84,14 @@ def find_calling_task(scope: CallingTask) -> CallingTask:
     Args:
         scope: The task that opened the run, or began the attempt, in which the call is made.
     """
-    known = _calling_task.get()
-    if known is None or known.scope is not scope:
-        known = scope
-    task = _get_current_task()
-    if task is None or known.is_task(task):  # sync code belongs to who began its thread
-        return known
-    own = known.add_task()
-    _calling_task.set(own)  # in the context of this task
+    task, known = _get_current_task(), _calling_task.get()
+    if known is not None and known.scope is not scope:
+        known = None
+    if task is None:  # sync code belongs to who began its thread
+        return scope if known is None else known
+    own = scope.find_task(task, known)
+    if own is not known:
+        _calling_task.set(own)  # in the context of this task, from which those have it that it begins
     return own
 
 

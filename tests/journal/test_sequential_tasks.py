@@ -15,15 +15,13 @@ from praval_tools.journal.sequential_tasks import merge_sequential_tasks
         pytest.param(["", "1:1", "1:2", "", "1:3"], ["", "*", "*", "", "*"], id="calls in tasks of their own"),
         pytest.param(["1:1", "1:1", "1:2", "1:2"], ["*", "*", "*", "*"], id="a task that was begun again"),
         pytest.param(["1:1", "2:1", "1:1", "2:1"], ["1:1", "2:1", "1:1", "2:1"], id="tasks beside each other"),
-        pytest.param(["1:1", "2:1", "1:1"], ["1:1", "2:1", "1:1"], id="one that was stopped after its first call"),
+        pytest.param(["1:1", "2:1", "2:1", "1:2"], ["1:1", "2:1", "2:1", "*"], id="a group, and one after it"),
         pytest.param(["1:1", "", "1:1", ""], ["1:1", "", "1:1", ""], id="a task beside the one that began it"),
         pytest.param(["1:1", "1:1.1:1", "1:1", "1:1.1:2", "1:2"], ["*"] * 5, id="such tasks inside of such a task"),
         pytest.param(["1:1.1:1", "2:1.1:1", "1:1.1:2", "2:1.1:2"], ["1:1.*", "2:1.*", "1:1.*", "2:1.*"],
                      id="calls in tasks of their own, beside each other"),
         pytest.param(["1:1", "1:1.1:1", "1:1.2:1", "1:1.1:1", "1:1.2:1", "1:1"],
                      ["*", "1:1.1:1", "1:1.2:1", "1:1.1:1", "1:1.2:1", "*"], id="tasks inside of one"),
-        pytest.param(["1:1", "1:1", "2:1", "1:1", "3:1", "2:1", "3:1", "1:2"],
-                     ["1:1", "1:1", "2:1", "1:1", "3:1", "2:1", "3:1", "*"], id="a chain of tasks, and one after it"),
     ],
 )  # fmt: skip
 def test_tasks_without_others_beside_them(paths: list[str], merged: list[str]) -> None:
