@@ -90,7 +90,7 @@ def find_calling_task(scope: CallingTask) -> CallingTask:
     if task is None:  # sync code belongs to who began its thread
         return scope if known is None else known
     own = scope.find_task(task, known)
-    if own is not known:
+    if own is not known and own is not scope:
         _calling_task.set(own)  # in the context of this task, from which those have it that it begins
     return own
 

@@ -47,6 +47,29 @@ def test_begin_anew_in_each_scope() -> None:
     assert ["1:1", "", "", ""] == asyncio.run(main())
 
 
+def test_stay_the_same_whatever_a_task_calls_in_between() -> None:
+    """In another run, or inside of a tool, which does not run in a replay."""
+
+    async def main() -> list[str]:
+        outer = CallingTask()
+
+        async def call(scope: CallingTask) -> str:
+            await asyncio.sleep(0)
+            return find_calling_task(scope).path
+
+        async def work(is_replay: bool) -> list[str]:
+            paths = [find_calling_task(outer).path]
+            if not is_replay:
+                inner = CallingTask()
+                paths += [find_calling_task(inner).path, *await asyncio.gather(call(inner), call(inner))]
+            return [paths[0], *await asyncio.gather(call(outer), call(outer))]
+
+        first = await asyncio.create_task(work(is_replay=False))
+        return [*first, *await asyncio.create_task(work(is_replay=True))]
+
+    assert ["1:1", "1:1.1:1", "1:1.2:1", "1:2", "1:2.1:1", "1:2.2:1"] == asyncio.run(main())
+
+
 def test_sync_code_belongs_to_who_began_its_thread() -> None:
     """A thread of a task has its path; one that was begun outside of tasks has none."""
 
