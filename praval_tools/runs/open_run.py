@@ -15,7 +15,7 @@ from praval_tools.journal.replay_entry import ReplayEntry
 from praval_tools.journal.replay_turns import group_recorded_calls
 from praval_tools.journal.storage.protocol import Lease
 from praval_tools.names import format_count
-from praval_tools.runs.task_paths import CallingTask
+from praval_tools.runs.task_paths import CallingTask, TaskReference, refer_to_task
 from praval_tools.tools.context_settings import ContextSetting, use_setting
 
 
@@ -30,11 +30,20 @@ class Attempt:
         outer: The attempt from inside of which the call is made.
     """
 
-    __slots__ = ("_is_given_up", "_outers", "first_task", "is_repeated", "lacks_call")
+    __slots__ = ("_first_task", "_is_given_up", "_outers", "_task", "is_repeated", "lacks_call")
 
     def __init__(self, outer: Attempt | None) -> None:
-        self._outers, self._is_given_up, self.first_task = [outer], False, CallingTask()
+        self._outers, self._is_given_up = [outer], False
+        self._task: TaskReference = refer_to_task()
+        self._first_task: CallingTask | None = None
         self.lacks_call = self.is_repeated = False
+
+    @property
+    def first_task(self) -> CallingTask:
+        """The task that runs it, of those that make calls inside of it."""
+        if self._first_task is None:
+            self._first_task = CallingTask(task=self._task)
+        return self._first_task
 
     def make_next(self) -> Attempt:
         """Give it up, and return the next attempt of the same call, for which the same ones wait."""

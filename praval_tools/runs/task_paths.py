@@ -9,15 +9,18 @@ opened the run, or runs the tool, has the empty path.
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 from weakref import WeakKeyDictionary, ref
 
 from praval_tools.execution.event_loops import is_event_loop_running
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     _Task = asyncio.Task[object]
+
+TaskReference: TypeAlias = "Callable[[], _Task | None]"
 
 
 _MAX_DEPTH: Final = 20
@@ -31,21 +34,23 @@ class CallingTask:
     Args:
         path: Its path.
         outer: The task that began it; None for the first one of that run or attempt.
+        task: What `refer_to_task` returned in it; by default, it is the one that runs here.
     """
 
     __slots__ = ("_at_work", "_group", "_number", "_others", "_outer", "_task", "path", "scope")
 
-    def __init__(self, path: str = "", outer: CallingTask | None = None) -> None:
+    def __init__(
+        self, path: str = "", outer: CallingTask | None = None, task: TaskReference | None = None
+    ) -> None:
         self.path, self._outer = path, outer
         self.scope: CallingTask = self if outer is None else outer.scope
         self._at_work, self._group, self._number = list[CallingTask](), 0, 0
-        task = _get_current_task()
-        self._task = None if task is None else ref(task)
+        self._task = refer_to_task() if task is None else task
         self._others: WeakKeyDictionary[_Task, CallingTask] | None = None
 
     def find_task(self, task: _Task, known: CallingTask | None) -> CallingTask:
         """Return *task*, which makes a call in this run or attempt; *known* has begun it, or something before it."""
-        if self._task is not None and self._task() is task:
+        if self._task() is task:
             return self
         if self._others is None:  # most runs and attempts have no others
             self._others = WeakKeyDictionary()
@@ -57,7 +62,7 @@ class CallingTask:
     @property
     def has_ended(self) -> bool:
         """Whether it makes no more calls."""
-        task = None if self._task is None else self._task()
+        task = self._task()
         return task is None or task.done()
 
     def add_task(self) -> CallingTask:
@@ -74,6 +79,7 @@ class CallingTask:
         return task
 
 
+_NO_TASK: Final[TaskReference] = lambda: None
 _calling_task: Final[ContextVar[CallingTask | None]] = ContextVar("praval_tools_calling_task", default=None)
 
 
@@ -93,6 +99,12 @@ def find_calling_task(scope: CallingTask) -> CallingTask:
     if own is not known and own is not scope:
         _calling_task.set(own)  # in the context of this task, from which those have it that it begins
     return own
+
+
+def refer_to_task() -> TaskReference:
+    """Return a reference to the task that runs here, which keeps nothing alive."""
+    task = _get_current_task()
+    return _NO_TASK if task is None else ref(task)
 
 
 def _get_current_task() -> _Task | None:

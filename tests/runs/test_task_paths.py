@@ -54,8 +54,9 @@ def test_stay_the_same_whatever_a_task_calls_in_between() -> None:
         outer = CallingTask()
 
         async def call(scope: CallingTask) -> str:
-            await asyncio.sleep(0)
-            return find_calling_task(scope).path
+            path = find_calling_task(scope).path
+            await asyncio.sleep(0)  # as while its call is at work
+            return path
 
         async def work(is_replay: bool) -> list[str]:
             paths = [find_calling_task(outer).path]
