@@ -15,13 +15,18 @@ from praval_tools.journal.replay_entry import ReplayEntry, TaskAtWork
 
 class EqualCalls:
     """
-    The calls of one content that were not found yet, in order, by the paths of their tasks.
+    The recorded calls of one content that were not found yet, in order, by the paths of their tasks.
 
-    A task finds those that it made before. One that had made none goes on, in this order, with those of tasks that came
-    one after another, with those of tasks that had its number in other groups, and with those of the task that began
-    it; where the program has changed, with those of tasks that make none now. It finds none of a task beside it, which
-    may come to its call later. Who has found all of its own finds those of tasks that did not begin, as where the
-    program has fewer now.
+    A call looks for the record of a call
+
+    1. of its own task;
+    2. that its caller left since the run was opened here.
+
+    A task without such records goes on, before that, with those of tasks that came one after another (`*`), of a task
+    with its number in another group, and of the task that began it; and after that with those of tasks that make no
+    such calls now, as where the program has changed, but of none that works beside it. A task that has found all of
+    its own goes on with those of tasks of first groups that did not begin, as where the program has fewer tasks now;
+    one of which another took its own, with those of any group.
 
     Args:
         live_tasks: The tasks that made any call since the run was opened here, by their paths; None for one that found
@@ -29,14 +34,15 @@ class EqualCalls:
     """
 
     __slots__ = (
-        "_by_number", "_calling_paths", "_left", "_live_tasks", "_recorded_branches", "_recorded_paths", "_waiting"
+        "_by_number", "_calling_paths", "_left", "_live_tasks", "_recorded_branches", "_recorded_paths", "_taken_paths",
+        "_waiting",
     )  # fmt: skip
 
     def __init__(self, live_tasks: Mapping[str, TaskAtWork | None]) -> None:
         self._live_tasks = live_tasks
         self._waiting: dict[str, deque[ReplayEntry]] = {}
         self._left: list[ReplayEntry] = []
-        self._recorded_paths, self._calling_paths = set[str](), set[str]()
+        self._recorded_paths, self._calling_paths, self._taken_paths = set[str](), set[str](), set[str]()
         self._by_number: dict[str, list[str]] = {}
         self._recorded_branches = set[str]()
 
@@ -72,9 +78,11 @@ class EqualCalls:
             with suppress(ValueError):
                 waiting.remove(entry)
 
-    def note_call(self, path: str) -> None:
-        """Note that the task of *path* makes such calls now."""
+    def note_call(self, path: str, entry: ReplayEntry) -> None:
+        """Note that the task of *path* makes such calls now, and made that of *entry*."""
         self._calling_paths.add(path)
+        if entry.task != path:
+            self._taken_paths.add(entry.task)
 
     def drop_note(self, path: str) -> None:
         """Forget that the task of *path* makes such calls: its call was stopped."""
@@ -83,6 +91,7 @@ class EqualCalls:
     def forget_notes(self) -> None:
         """Forget which tasks make such calls now: what made them begins again."""
         self._calling_paths.clear()
+        self._taken_paths.clear()
 
     def iter_entries(self, path: str) -> Iterator[ReplayEntry]:
         """Yield the entries that a call of the task of *path* may repeat, those of its own first."""
@@ -127,7 +136,8 @@ class EqualCalls:
         if _is_inside(path, other):  # it made such calls before the program had the task of *path*
             return other not in self._calling_paths
         is_first = other.endswith(":1")  # else it is one that was begun later, and may be begun later again
-        return is_first and other not in self._live_tasks
+        has_lost_own = path in self._taken_paths and not self._is_at_work(other)
+        return has_lost_own or (is_first and other not in self._live_tasks)
 
     def _is_at_work(self, path: str) -> bool:
         task = self._live_tasks.get(path)

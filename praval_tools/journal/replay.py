@@ -273,7 +273,7 @@ class Recording:
             is_known = entry.task == query.task and entry.begun_number > 0  # it goes by the path that it had before
             live_tasks[query.task] = query.calling_task if is_known else live_tasks.get(query.task)
         for calls in self._iter_equal_calls(entry):
-            calls.note_call(query.task)
+            calls.note_call(query.task, entry)
 
     def _find_live_tasks(self, outer_call: str | None) -> dict[str, TaskAtWork | None]:
         """

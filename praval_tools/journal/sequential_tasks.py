@@ -1,4 +1,4 @@
-"""Tasks that came one after another, and not beside each other, have one path."""
+"""Tasks that came one after another, each alone while it worked, have one path: any later one may go on with it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """
-Which task of asyncio makes a call: its path tells equal calls of tasks beside each other apart, in every life.
+Gives each task of asyncio that makes calls a path, so that tasks with equal calls each find their own records again.
 
-A task gets its path at its first call. `2:1` is the second task of the first group that its task began, and `2:1.1:3`
-the first one of the third group that this one began; a group is over once all tasks in it have ended. The task that
-opened the run, or runs the tool, has the empty path.
+`2:1` is the second task to make a call in the first group of tasks that its parent began. A group is a set of tasks
+that overlap: once all have ended, the next task begins a new group. `2:1.1:3` is the first task in the third group that
+task `2:1` began. The task that opened the run, or runs the tool, has the empty path.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 TaskReference: TypeAlias = "Callable[[], _Task | None]"
 
 
+_MAX_SCOPES: Final = 8
+"""In how many other runs and attempts a task may make calls in turn, and begin others that are known as its own."""
 _MAX_DEPTH: Final = 20
 """How many tasks of a path may each have begun the next one; paths are recorded with each call."""
 
@@ -44,6 +46,7 @@ class CallingTask:
     ) -> None:
         self.path, self._outer = path, outer
         self.scope: CallingTask = self if outer is None else outer.scope
+        """The first task of the run or attempt."""
         self._at_work, self._group, self._number = list[CallingTask](), 0, 0
         self._task = refer_to_task() if task is None else task
         self._others: WeakKeyDictionary[_Task, CallingTask] | None = None
@@ -66,7 +69,7 @@ class CallingTask:
         return task is None or task.done()
 
     def add_task(self) -> CallingTask:
-        """Return the task that runs here, which was begun by this one; in a long chain, as if the one before had."""
+        """Return the task that runs here, which this one began; below the longest path, it is one beside this."""
         if self._outer is not None and self.path.count(".") >= _MAX_DEPTH:
             return self._outer.add_task()
         while self._at_work and self._at_work[-1].has_ended:
@@ -76,11 +79,14 @@ class CallingTask:
         self._number += 1
         task = CallingTask(f"{self.path}{'.' if self.path else ''}{self._number}:{self._group}", self)
         self._at_work.append(task)
+        if self._number % 256 == 0:  # where jobs come without a pause
+            self._at_work = [one for one in self._at_work if not one.has_ended]
         return task
 
 
 _NO_TASK: Final[TaskReference] = lambda: None
-_calling_task: Final[ContextVar[CallingTask | None]] = ContextVar("praval_tools_calling_task", default=None)
+_calling_tasks: Final[ContextVar[tuple[CallingTask, ...]]] = ContextVar("praval_tools_calling_tasks", default=())
+"""For each run and attempt, the task that makes calls here, or that began this one."""
 
 
 def find_calling_task(scope: CallingTask) -> CallingTask:
@@ -90,14 +96,14 @@ def find_calling_task(scope: CallingTask) -> CallingTask:
     Args:
         scope: The task that opened the run, or began the attempt, in which the call is made.
     """
-    task, known = _get_current_task(), _calling_task.get()
-    if known is not None and known.scope is not scope:
-        known = None
+    task, begun_by = _get_current_task(), _calling_tasks.get()
+    known = next((one for one in begun_by if one.scope is scope), None)
     if task is None:  # sync code belongs to who began its thread
         return scope if known is None else known
     own = scope.find_task(task, known)
     if own is not known and own is not scope:
-        _calling_task.set(own)  # in the context of this task, from which those have it that it begins
+        others = [one for one in begun_by if one.scope is not scope]
+        _calling_tasks.set((own, *others[:_MAX_SCOPES]))  # in the context of this task, and of those that it begins
     return own
 
 

@@ -32,7 +32,7 @@ def replay(recorded: list[ReplayEntry], *paths: str, live: Iterable[str] = ()) -
         entry = next(calls.iter_entries(path), None)
         found.append(None if entry is None else entry.call_id)
         live_tasks[path] = Task() if entry is not None and entry.task == path else live_tasks.get(path)
-        calls.note_call(path)
+        calls.note_call(path, entry or ReplayEntry("new", "ann", "pay", task=path))
         if entry is not None:
             entry.is_matched = True
     return found
@@ -61,6 +61,8 @@ def replay(recorded: list[ReplayEntry], *paths: str, live: Iterable[str] = ()) -
                      id="tasks that were begun again later"),
         pytest.param(["", "", "1:1", "1:1"], ["1:1", "1:1", "1:1", "1:1", "1:1"], ["c3", "c4", "c1", "c2", None],
                      id="a program that got tasks in the life before"),
+        pytest.param(["1:1", "1:2", "2:2", "1:3"], ["1:4", "1:1", "1:2", "2:2"], ["c1", "c2", "c3", "c4"],
+                     id="tasks of which others took their calls"),
         pytest.param(["1:1", "2:1", "3:1", "3:1"], ["1:1", "2:1", "2:1", "1:1", "1:1"], ["c1", "c2", "c3", "c4", None],
                      id="a program that has fewer tasks now"),
     ],
