@@ -100,8 +100,11 @@ class EqualCalls:
             yield from self._iter_waiting(own)
         self._left = [entry for entry in self._left if not entry.is_matched]
         yield from self._left
-        may_take = self._may_take if self._recorded_paths.isdisjoint(own_paths) else self._may_take_over
-        others = [other for other in self._waiting if may_take(path, other)]
+        is_new, has_own = path not in self._recorded_paths, not self._recorded_paths.isdisjoint(own_paths)
+        others = [
+            other for other in self._waiting
+            if (is_new and self._may_take(path, other)) or (has_own and self._may_take_over(path, other))
+        ]  # fmt: skip
         yield from merge(*map(self._iter_waiting, others), key=_get_position)
 
     def _list_own_paths(self, path: str) -> list[str]:
