@@ -42,7 +42,7 @@ class CallingTask:
     __slots__ = ("_at_work", "_group", "_number", "_others", "_outer", "_task", "path", "scope")
 
     def __init__(
-        self, path: str = "", outer: CallingTask | None = None, task: TaskReference | None = None
+        self, path: str = "", *, outer: CallingTask | None = None, task: TaskReference | None = None
     ) -> None:
         self.path, self._outer = path, outer
         self.scope: CallingTask = self if outer is None else outer.scope
@@ -77,7 +77,7 @@ class CallingTask:
         if not self._at_work:
             self._group, self._number = self._group + 1, 0
         self._number += 1
-        task = CallingTask(f"{self.path}{'.' if self.path else ''}{self._number}:{self._group}", self)
+        task = CallingTask(f"{self.path}{'.' if self.path else ''}{self._number}:{self._group}", outer=self)
         self._at_work.append(task)
         if self._number % 256 == 0:  # where jobs come without a pause
             self._at_work = [one for one in self._at_work if not one.has_ended]
