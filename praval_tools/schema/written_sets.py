@@ -43,7 +43,7 @@ def _may_write_sets(value: object) -> bool:
         except Unencodable as error:
             raise error.prepend_step(step) from None
     computed: Mapping[str, Hint] = getattr(type(value), "__pydantic_computed_fields__", {})
-    return found or any(field.return_type not in SCALAR_TYPES for field in computed.values())
+    return found or any(all(field.return_type is not kind for kind in SCALAR_TYPES) for field in computed.values())
 
 
 def _iter_members(value: object) -> Iterable[tuple[str | int, object]]:
