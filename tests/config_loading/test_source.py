@@ -248,6 +248,7 @@ class TestCallers:
             thread.start()
         for version in range(20):
             reload(folder, source, versions[(version + 1) % 2])
+            seen.add(tuple(registry.agent("ann").tools))  # the threads may have had no turn meanwhile
         stopped.set()
         for thread in threads:
             thread.join()

@@ -108,13 +108,19 @@ class TestReconnection:
         notes, definition = tmp_path / "notes", {"name": "work", "inputSchema": {"type": "object"}}
         with ToolRegistry() as registry:
             register_plain(registry, "dies at once", notes, tools=[definition])
-            deadline, errors = time.monotonic() + 4, set[str]()
+            deadline, was_said = time.monotonic() + 4, False
             while time.monotonic() < deadline:
-                errors.add(str(call(registry, "plain-work").error))
+                error = str(call(registry, "plain-work").error)
+                was_said = was_said or ("no weather today" in error and "It is tried again in " in error)
                 time.sleep(0.01)
+            starts, deadline = list_notes(notes), time.monotonic() + 60
+            while not was_said and time.monotonic() < deadline:  # the first start is slow on a busy machine
+                error = str(call(registry, "plain-work").error)
+                was_said = "no weather today" in error and "It is tried again in " in error
 
-        assert 2 <= len(list_notes(notes)) <= 4, list_notes(notes)
-        assert any("no weather today" in error and "It is tried again in " in error for error in errors)
+        assert len(starts) <= 4, starts
+        assert 2 <= len(list_notes(notes))
+        assert was_said
 
 
 @pytest.fixture
