@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 
 _PATIENCE: Final = 20
 """How many rounds of its loop a coroutine has to make its next call, which it may do by way of tasks of its own."""
-
-
 _MAX_LATE: Final = 100
-"""How many results may wait in vain for calls that were made before them."""
+"""How many results may wait in vain for calls that were made before them; then the order is given up."""
 
 
 class RepeatableCall(Protocol):
@@ -35,8 +33,8 @@ class ReplayOrder:
     Has coroutines wait for recorded results until what came before them has happened again.
 
     A recorded result is there at once, so that one coroutine would make all its calls before another made its first.
-    Here results come in their order, and each after the calls that were made before it came: so equal calls of several
-    coroutines find their own records.
+    Here results come in their order, and each after the calls that were made before it came: so coroutines find what
+    they share in memory as it was, and calls by position their records.
 
     Args:
         calls: The recorded calls, each with the number of the last result that had come when it was made.
@@ -91,13 +89,13 @@ class ReplayOrder:
                 future.set_result(None)
                 self._note_late(is_late=is_late)
                 is_late, rounds = False, 0
-        if not waiting:
-            del self._waiting[loop]
-        else:
+        if waiting:
             loop.call_soon(self._release, loop, waiting, rounds + 1 if self._next == before else 0)
+        else:
+            del self._waiting[loop]
 
     def _note_late(self, *, is_late: bool) -> None:
-        """Give up the order where results wait in vain again and again: the program makes other calls now."""
+        """Count the results that waited in vain; give up the order after many, as the program makes other calls now."""
         self._late_count += is_late
         if self._late_count > _MAX_LATE:
             self._next = len(self._calls)

@@ -17,16 +17,16 @@ class EqualCalls:
     """
     The recorded calls of one content that were not found yet, in order, by the paths of their tasks.
 
-    A call looks for the record of a call
+    A call finds the first of these that is left:
 
-    1. of its own task;
-    2. that its caller left since the run was opened here.
+    1. one of its own task;
+    2. where that has none in the record: one of tasks that came one after another (`*`), of a task with its number in
+       another group, or of the task that began it;
+    3. one that its caller left since the run was opened here, without a result;
+    4. where its task has none in the record: one of a task that makes no such calls now, as where the program has
+       changed; else one of a task that has not begun, as where the program has fewer of them now.
 
-    A task without such records goes on, before that, with those of tasks that came one after another (`*`), of a task
-    with its number in another group, and of the task that began it; and after that with those of tasks that make no
-    such calls now, as where the program has changed, but of none that works beside it. A task that has found all of
-    its own goes on with those of tasks of first groups that did not begin, as where the program has fewer tasks now;
-    one of which another took its own, with those of any group.
+    It finds none of a task that works beside it, which may come to its call later.
 
     Args:
         live_tasks: The tasks that made any call since the run was opened here, by their paths; None for one that found
@@ -34,7 +34,7 @@ class EqualCalls:
     """
 
     __slots__ = (
-        "_by_number", "_calling_paths", "_left", "_live_tasks", "_recorded_branches", "_recorded_paths", "_taken_paths",
+        "_by_number", "_caller_paths", "_left", "_live_tasks", "_recorded_branches", "_recorded_paths", "_taken_paths",
         "_waiting",
     )  # fmt: skip
 
@@ -42,22 +42,22 @@ class EqualCalls:
         self._live_tasks = live_tasks
         self._waiting: dict[str, deque[ReplayEntry]] = {}
         self._left: list[ReplayEntry] = []
-        self._recorded_paths, self._calling_paths, self._taken_paths = set[str](), set[str](), set[str]()
+        self._recorded_paths, self._caller_paths, self._taken_paths = set[str](), set[str](), set[str]()
         self._by_number: dict[str, list[str]] = {}
         self._recorded_branches = set[str]()
 
-    def add(self, entry: ReplayEntry, *, first: bool, is_left: bool) -> None:
+    def add(self, entry: ReplayEntry, *, first: bool, is_for_any_task: bool) -> None:
         """
         Let *entry* be found.
 
         Args:
             entry: The recorded call.
             first: Before those that were not found yet since the run was opened here.
-            is_left: Its caller has left it, without a result: it is for any task now.
+            is_for_any_task: Its caller has left it, without a result.
         """
         if entry.task not in self._recorded_paths:
             self._note_recorded_path(entry.task)
-        if is_left:
+        if is_for_any_task:
             self._left.append(entry)
         waiting = self._waiting.setdefault(entry.task, deque())
         if first:
@@ -78,19 +78,19 @@ class EqualCalls:
             with suppress(ValueError):
                 waiting.remove(entry)
 
-    def note_call(self, path: str, entry: ReplayEntry) -> None:
-        """Note that the task of *path* makes such calls now, and made that of *entry*."""
-        self._calling_paths.add(path)
+    def add_caller(self, path: str, entry: ReplayEntry) -> None:
+        """Note that the task of *path* makes such calls now, and has found *entry*."""
+        self._caller_paths.add(path)
         if entry.task != path:
             self._taken_paths.add(entry.task)
 
-    def drop_note(self, path: str) -> None:
+    def remove_caller(self, path: str) -> None:
         """Forget that the task of *path* makes such calls: its call was stopped."""
-        self._calling_paths.discard(path)
+        self._caller_paths.discard(path)
 
-    def forget_notes(self) -> None:
+    def clear_callers(self) -> None:
         """Forget which tasks make such calls now: what made them begins again."""
-        self._calling_paths.clear()
+        self._caller_paths.clear()
         self._taken_paths.clear()
 
     def iter_entries(self, path: str) -> Iterator[ReplayEntry]:
@@ -108,6 +108,7 @@ class EqualCalls:
         yield from merge(*map(self._iter_waiting, others), key=_get_position)
 
     def _list_own_paths(self, path: str) -> list[str]:
+        """Return the paths whose calls a task finds in any case: its own, or those that stand for it."""
         own_paths, outer = [path, get_sequential_path(path)], path
         if path in self._recorded_paths:
             return own_paths
@@ -128,16 +129,18 @@ class EqualCalls:
                 yield entry
 
     def _may_take(self, path: str, other: str) -> bool:
-        makes_such_calls = other in self._calling_paths or len(self._waiting[other]) > 1
+        """Tell whether a task that has no calls in the record finds those of *other*."""
+        makes_such_calls = other in self._caller_paths or len(self._waiting[other]) > 1
         if makes_such_calls and self._is_at_work(other):
             return False
         return _is_inside(other, path) or _get_branch(path, other) not in self._recorded_branches
 
     def _may_take_over(self, path: str, other: str) -> bool:
+        """Tell whether a task that has found all of its own calls finds those of *other*."""
         if other in self._list_own_paths(path):
             return False
         if _is_inside(path, other):  # it made such calls before the program had the task of *path*
-            return other not in self._calling_paths
+            return other not in self._caller_paths
         is_first = other.endswith(":1")  # else it is one that was begun later, and may be begun later again
         has_lost_own = path in self._taken_paths and not self._is_at_work(other)
         return has_lost_own or (is_first and other not in self._live_tasks)
@@ -171,7 +174,7 @@ def _is_inside(path: str, outer: str) -> bool:
 
 
 def _get_branch(path: str, other: str) -> str:
-    """Return the first part of *path* that does not lead to *other*, too."""
+    """Return the shortest path that leads to the task of *path*, and not to that of *other*."""
     parts = path.split(".")
     for length in range(1, len(parts)):
         branch = ".".join(parts[:length])

@@ -145,7 +145,7 @@ class AgentToolCall(_CallEventBase):
         principal: The digest of its delegation; empty for who acts for itself, `none` for a call that names no agent.
         toolcall_reason: Why the model made the call, where it is required to say so.
         has_given_id: Whether the caller gave a call of a run its id; else the library made it.
-        position: The number of the call in its run; zero outside of runs. *after*: of the one with the last result.
+        position: Its number in the run; zero outside of runs. *after*: that of the call whose result came last before.
         task: The path of the asyncio task that made it, such as `2:1`; empty for the one that opened the run.
     """
 

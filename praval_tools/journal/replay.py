@@ -63,7 +63,7 @@ class Recording:
             return
         # a call that was stopped, and ran in a later life, comes after the equal ones that ran before it
         for entry in sorted(places, key=_get_position):
-            self._index_by_content(entry, first=False, is_left=False)
+            self._index_by_content(entry, first=False, is_for_any_task=False)
 
     def _apply_record(self, record: Record) -> None:
         call_id = record.call_id
@@ -239,12 +239,12 @@ class Recording:
             if entry.was_entered or (entry.is_claimed and entry not in held):
                 return
             for calls in self._iter_equal_calls(entry):
-                calls.drop_note(query.task)
+                calls.remove_caller(query.task)
             if comes_last:
                 if query.call_id is None and self._match_mode != "position":
                     entry.is_matched = False
                     self._remove_from_index(entry)
-                    self._index_by_content(entry, first=False, is_left=False)
+                    self._index_by_content(entry, first=False, is_for_any_task=False)
                 return
             entry.is_matched, entry.was_stopped = False, True
             if query.call_id is None:
@@ -259,12 +259,12 @@ class Recording:
         for calls in self._iter_equal_calls(entry):
             calls.remove(entry)
 
-    def _index_by_content(self, entry: ReplayEntry, *, first: bool, is_left: bool = True) -> None:
+    def _index_by_content(self, entry: ReplayEntry, *, first: bool, is_for_any_task: bool = True) -> None:
         self._has_waiting_calls = self._has_waiting_calls or entry.is_asked
         for key in self._list_content_keys(entry):
             if (equal_calls := self._by_content.get(key)) is None:
                 equal_calls = self._by_content[key] = EqualCalls(self._find_live_tasks(key[4]))
-            equal_calls.add(entry, first=first, is_left=is_left)
+            equal_calls.add(entry, first=first, is_for_any_task=is_for_any_task)
 
     def _note_call(self, entry: ReplayEntry, query: ReplayQuery) -> None:
         """Note which task makes a call, as far as that tells others what they may not find."""
@@ -273,7 +273,7 @@ class Recording:
             is_known = entry.task == query.task and entry.begun_number > 0  # it goes by the path that it had before
             live_tasks[query.task] = query.calling_task if is_known else live_tasks.get(query.task)
         for calls in self._iter_equal_calls(entry):
-            calls.note_call(query.task, entry)
+            calls.add_caller(query.task, entry)
 
     def _find_live_tasks(self, outer_call: str | None) -> dict[str, TaskAtWork | None]:
         """
@@ -379,10 +379,10 @@ class Recording:
         elif any(one.is_matched for one in inner):
             for one in sorted([*inner, *asked], key=_get_position):
                 self._remove_from_index(one)
-                self._index_by_content(one, first=False, is_left=False)
+                self._index_by_content(one, first=False, is_for_any_task=False)
             self._find_live_tasks(entry.call_id).clear()
             for calls in chain.from_iterable(map(self._iter_equal_calls, inner)):
-                calls.forget_notes()
+                calls.clear_callers()
         for one in inner:
             one.is_matched = False
 

@@ -160,7 +160,7 @@ class ReplayEntry(msgspec.Struct, eq=False):
     after: int | None = None
     """The position of the call whose result reached its caller last before it was made, as far as that is recorded."""
     task: str = ""
-    """The path of the task that made it, or that began the task which made nothing but this call."""
+    """The path of the task that made it, or that such tasks share if each was alone while it worked."""
     has_given_id: bool = False
     """Whether its caller gave it its id; else the library made that."""
     attempts: int = -1

@@ -1,4 +1,4 @@
-"""When recorded calls of coroutines beside each other were made, and when their results reached them."""
+"""After which results the recorded calls of coroutines beside each other were made."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from praval_tools.journal.replay_entry import ReplayEntry
 
 def merge_sequential_tasks(entries: Iterable[ReplayEntry]) -> None:
     """
-    Give calls of tasks beside which nobody else made calls one path, for all those that the same task began.
+    Give the calls of tasks that were alone while they worked the path that they share, if the same task began them.
 
     So it does not matter whether a call is made in a task of its own, as `asyncio.wait_for` may begin one, or how often
     a task was begun again.
@@ -51,7 +51,7 @@ def _merge_in_scope(by_path: dict[str, list[ReplayEntry]]) -> None:
 
 
 def _is_alone_in_group(path: str, spans: Container[str]) -> bool:
-    """Tell whether no other task made calls while this one was at work: tasks beside each other are counted."""
+    """Tell whether no other task of its group made calls: that would be the second one."""
     number_path, _, group = path.rpartition(":")
     outer, _, number = number_path.rpartition(".")
     second = f"{outer}{'.' if outer else ''}2:{group}"

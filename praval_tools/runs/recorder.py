@@ -110,7 +110,7 @@ class Recorder:
         query = self._matcher.build_query(progress, plan, run)
         entry: ReplayEntry | None = None
         held: list[ReplayEntry] = []
-        was_done = False
+        has_result = False
         try:
             turn.wait()
             answered = self.approvals.list_answered(run.run_id) if run.recording.needs_answered(query) else ()
@@ -118,15 +118,14 @@ class Recorder:
             if not held and entry.status != "done":
                 turn.end()
                 yield from self._matcher.claim_entry(run, entry, held=held)
-            was_done = entry.status == "done"
             if run.strict_fingerprint:
                 check_fingerprint(run, entry, query)
             result = yield from self._replay_or_run(progress, steps, plan, run, query, entry, turn)
             if progress.is_async and (order := run.find_replay_order(entry)) is not None:
-                was_done = entry.status == "done"
+                has_result = entry.status == "done"
                 yield WaitForReplay(order, entry.result_number)
         except BaseException as error:
-            comes_last = was_done and not has_type(error, (Exception, KeyboardInterrupt))  # cancelled as it waited
+            comes_last = has_result and not has_type(error, (Exception, KeyboardInterrupt))  # cancelled as it waited
             for stopped in held if entry is None else (entry,):
                 run.recording.undo_match(stopped, query, held, comes_last=comes_last)
             raise

@@ -104,7 +104,7 @@ def is_same_model(kind: type, other: type) -> bool:
     if not (is_pydantic_model(kind) and is_pydantic_model(other)):
         return False
     (origin, args), (other_origin, other_args) = map(_get_model_arguments, (kind, other))
-    return origin is not None and origin is other_origin and _mean_same(args, other_args)
+    return origin is not None and origin is other_origin and _are_same_hints(args, other_args)
 
 
 def _get_model_arguments(model: Hint) -> tuple[Hint, tuple[Hint, ...]]:
@@ -112,22 +112,23 @@ def _get_model_arguments(model: Hint) -> tuple[Hint, tuple[Hint, ...]]:
     return metadata["origin"], metadata["args"]
 
 
-def _mean_same(hints: tuple[Hint, ...], others: tuple[Hint, ...]) -> bool:
-    return len(hints) == len(others) > 0 and all(
-        hint == other or _means_same(hint, other) for hint, other in zip(hints, others, strict=True)
-    )
+def _are_same_hints(hints: tuple[Hint, ...], others: tuple[Hint, ...]) -> bool:
+    return len(hints) == len(others) > 0 and all(map(_is_same_hint, hints, others))
 
 
-def _means_same(hint: Hint, other: Hint) -> bool:
-    origin = get_origin(hint)
-    if isinstance(hint, type) and isinstance(other, type) and is_same_model(hint, other):
+def _is_same_hint(hint: Hint, other: Hint) -> bool:
+    """Tell whether two hints are equal, but for the models that are made anew, and for fields without equality."""
+    if hint == other:
         return True
-    if origin is not get_origin(other):
+    if isinstance(hint, type) and isinstance(other, type):
+        return is_same_model(hint, other)
+    origin = get_origin(hint)
+    if origin is None or origin is not get_origin(other):
         return False
     if origin is typing.Annotated:
         has_same_marks = repr(hint.__metadata__) == repr(other.__metadata__)
-        return has_same_marks and _mean_same((hint.__origin__,), (other.__origin__,))
-    return origin is not None and _mean_same(typing.get_args(hint), typing.get_args(other))
+        return has_same_marks and _is_same_hint(hint.__origin__, other.__origin__)
+    return _are_same_hints(typing.get_args(hint), typing.get_args(other))
 
 
 def is_pydantic_secret(kind: type) -> bool:

@@ -26,13 +26,13 @@ def replay(recorded: list[ReplayEntry], *paths: str, live: Iterable[str] = ()) -
     live_tasks: dict[str, TaskAtWork | None] = {path: Task() for path in live}
     calls = EqualCalls(live_tasks)
     for entry in recorded:
-        calls.add(entry, first=False, is_left=False)
+        calls.add(entry, first=False, is_for_any_task=False)
     found = list[str | None]()
     for path in paths:
         entry = next(calls.iter_entries(path), None)
         found.append(None if entry is None else entry.call_id)
         live_tasks[path] = Task() if entry is not None and entry.task == path else live_tasks.get(path)
-        calls.note_call(path, entry or ReplayEntry("new", "ann", "pay", task=path))
+        calls.add_caller(path, entry or ReplayEntry("new", "ann", "pay", task=path))
         if entry is not None:
             entry.is_matched = True
     return found
@@ -83,9 +83,9 @@ def test_a_call_that_was_left_is_for_any_task() -> None:
     """Who makes an equal call next goes on with it, after its own."""
     own, left = record("1:1", "2:1")
     calls = EqualCalls({})
-    calls.add(own, first=False, is_left=False)
+    calls.add(own, first=False, is_for_any_task=False)
     left.is_matched = False
-    calls.add(left, first=True, is_left=True)
+    calls.add(left, first=True, is_for_any_task=True)
 
     assert [own, left] == list(dict.fromkeys(calls.iter_entries("1:1")))
     calls.remove(left)

@@ -164,12 +164,12 @@ class BodyReader:
             return False
         is_part_binary = partial(self._is_binary, outer=(*outer, schema))
         conjuncts = [part for _, part in schema.get_child("allOf").iter_children()]
+        items = [schema.get_child("items")] if "items" in schema.members else []
+        if any(map(is_part_binary, [*conjuncts, *items])):
+            return True
         branches = [part for word in ("anyOf", "oneOf") for _, part in schema.get_child(word).iter_children()]
         given = [part for part in branches if part.members.get("type") != "null"]
-        return (
-            any(map(is_part_binary, [*conjuncts, *([schema.get_child("items")] if "items" in schema.members else [])]))
-            or (bool(given) and all(map(is_part_binary, given)))
-        )  # fmt: skip
+        return bool(given) and all(map(is_part_binary, given))
 
     def _read_encodings(
         self, media: Node, fields: Mapping[str, Node]
