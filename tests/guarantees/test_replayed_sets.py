@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
@@ -12,7 +13,7 @@ import pytest
 from pydantic import BaseModel, Field, field_validator
 from replay_rig import iter_results
 
-from praval_tools import Outcome, Tool, ToolArgumentsError, ToolRegistry
+from praval_tools import Outcome, Secret, Tool, ToolArgumentsError, ToolCall, ToolRegistry
 
 T = TypeVar("T")
 
@@ -100,3 +101,36 @@ def test_generic_models_inside_of_each_other_come_back(tmp_path: Path) -> None:
 
     assert value == replayed.result
     assert isinstance(replayed.result, Answer)
+
+
+class Scope(BaseModel, frozen=True):
+    name: str
+
+
+class Bearer(BaseModel):
+    token: Annotated[str, Secret]
+
+
+class Connection(BaseModel):
+    scopes: set[Scope] = {Scope(name="a"), Scope(name="b")}
+    bearer: Bearer = Bearer(token="hush-hush")
+
+
+def test_a_default_set_of_models_hides_secrets_as_ever(tmp_path: Path) -> None:
+    """Broken promise: writing that default failed, and the schema was made without what hides others."""
+
+    def query(connection: Connection) -> set[Scope]:
+        """Query."""
+        return connection.scopes
+
+    with ToolRegistry(journal=tmp_path / "j.db") as registry:
+        registry.register_tool(Tool.from_function(query, owned_by="ann"))
+        shown = registry.toolset("ann").schemas_json()
+        result = registry.agent("ann").execute(ToolCall(None, "query", {"connection": {"bearer": {"token": "mine"}}}))
+
+    assert b"hush" not in shown
+    assert [{"name": "a"}, {"name": "b"}] == json.loads(shown)[0]["function"]["parameters"]["properties"]["connection"][
+        "properties"
+    ]["scopes"]["default"]
+    assert Connection().scopes == result.result
+    assert b"mine" not in (tmp_path / "j.db").read_bytes()

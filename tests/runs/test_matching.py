@@ -341,6 +341,20 @@ class TestMatching:
             assert ("r", one.tool_call_id) == (doubt.value.run, doubt.value.call)
         assert [1, 2] == rig.ran
 
+    @pytest.mark.parametrize(("error", "number"), [(FileNotFoundError(2, "no", "f"), 2), (ConnectionError("no"), None)])
+    def test_what_a_replayed_os_error_has(self, rig: Rig, error: OSError, number: int | None) -> None:
+        """Broken promise: its number was its text, so that a program went another way."""
+
+        @rig.registry.tool("open", owned_by="ann")
+        def fail() -> None:
+            """Fail."""
+            raise error
+
+        for name in (error.filename, None):
+            with rig.registry.run("r"), pytest.raises(type(error)) as caught:
+                rig.registry.toolset("ann").call("open")
+            assert (number, name, str(error)) == (caught.value.errno, caught.value.filename, str(caught.value))
+
     def test_who_resolves(self, rig: Rig) -> None:
         """The operator alone, a call that is in doubt, with one answer; nothing else changes how it stands."""
         refused: list[Exception] = []
