@@ -102,8 +102,8 @@ class EqualCalls:
         yield from self._left
         is_new, has_own = path not in self._recorded_paths, not self._recorded_paths.isdisjoint(own_paths)
         others = [
-            other for other in self._waiting
-            if (is_new and self._may_take(path, other)) or (has_own and self._may_take_over(path, other))
+            other for other in self._waiting if other not in own_paths
+            and ((is_new and self._may_take(path, other)) or (has_own and self._may_take_over(path, other)))
         ]  # fmt: skip
         yield from merge(*map(self._iter_waiting, others), key=_get_position)
 
@@ -137,8 +137,6 @@ class EqualCalls:
 
     def _may_take_over(self, path: str, other: str) -> bool:
         """Tell whether a task that has found all of its own calls finds those of *other*."""
-        if other in self._list_own_paths(path):
-            return False
         if _is_inside(path, other):  # it made such calls before the program had the task of *path*
             return other not in self._caller_paths
         is_first = other.endswith(":1")  # else it is one that was begun later, and may be begun later again
