@@ -110,7 +110,9 @@ def _iter_tried_permissions(
     live = [lineage[0] for grant_id in access.grants if (lineage := list_live_lineage(records, grant_id, now))]
     breaks_bounds = not decision.allowed and decision.rule == "out-of-bounds"
     why = decision.reason if breaks_bounds else _describe_grants(live)
-    yield Tried("granted", bool(live) and not breaks_bounds, why, f"assign_tool_to_agent({tool!r}, {agent!r})")
+    wider = ", where={…}" if breaks_bounds else ""  # without bounds it would permit every call
+    change = f"assign_tool_to_agent({tool!r}, {agent!r}{wider})"
+    yield Tried("granted", bool(live) and not breaks_bounds, why, change)
     if decision.rule == "policy":
         yield Tried("policy", True, decision.reason, decision.remedy)
 

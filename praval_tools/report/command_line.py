@@ -78,8 +78,8 @@ class CommandLine:
             if not keywords.keys() <= _GRANT_FILTERS:
                 return match[0]
             return self.write("grants", [], [word for key, value in keywords.items() for word in (f"--{key}", value)])
+        options = ["--where", "{…}"] if keywords.pop("where", None) else []
         names = [*map(_read_word, call.args), *keywords.values()]
-        options = []
         for keyword in call.keywords:
             if match[1] == "enable" and keyword.arg not in (None, "tool"):
                 options += ["--kind", str(keyword.arg)]

@@ -7,10 +7,8 @@ import re
 import pytest
 from access_cases import declare, outcome
 
-from praval_tools import (
-    Agent,
-    ToolRegistry,
-)  # fmt: skip
+from praval_tools import Agent, ToolRegistry
+from praval_tools.report.command_line import CommandLine
 
 
 class TestRemedies:
@@ -51,6 +49,14 @@ class TestRemedies:
         assert "transfer_ownership" not in changes["owner"]
         assert "@agent" not in changes["listed"]
         assert "assign_tool_to_agent('pay', 'ann')" in changes["granted"]
+
+    def test_a_grant_outside_of_bounds_is_proposed_with_bounds(self, registry: ToolRegistry) -> None:
+        """A grant without them would lift the limits: whoever copies the proposal fills them in."""
+        registry.grant("pay", "ann", where={"amount": {"maximum": 5}})
+        (change,) = [one.change for one in registry.explain("ann", "pay", {"amount": 6}).tried if one.rule == "granted"]
+
+        assert change == "assign_tool_to_agent('pay', 'ann', where={…})"
+        assert CommandLine().rewrite(change) == "praval-tools assign pay ann --where '{…}'"
 
     def test_the_refusal_names_who_could_grant(self, registry: ToolRegistry) -> None:
         """The operator reads the owner in the remedy."""
