@@ -3,119 +3,121 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from heapq import merge
 from itertools import takewhile
 from operator import attrgetter
 from typing import Final
 
+from praval_tools.journal.recorded_tasks import RecordedTasks
 from praval_tools.journal.replay_entry import ReplayEntry, TaskAtWork
+from praval_tools.journal.task_paths import get_branch, get_outer_path, get_turn, is_inside
 
 
 class EqualCalls:
     """
     The recorded calls of one content that were not found yet, in order, by the paths of their tasks.
 
-    A call finds the first of these that is left:
+    A task at first has no record. It goes on with the recorded task whose call it finds first, and then finds that
+    one's calls. A call finds the first of these that is left:
 
-    1. one of its own task;
-    2. where that has none in the record: one of tasks that came one after another (`*`), of a task with its number in
-       another group, or of the task that began it;
+    1. one of the recorded task with which its task goes on;
+    2. while its task has no record: the next call of a recorded task that the same task began, and with which nobody
+       goes on; else of one that was alone, and with which a task went on that has ended;
     3. one that its caller left since the run was opened here, without a result;
-    4. where its task has none in the record: one of a task that makes no such calls now, as where the program has
-       changed; else one of a task that has not begun, as where the program has fewer of them now.
-
-    It finds none of a task that works beside it, which may come to its call later.
+    4. one that `_may_take` allows: that was recorded only once, or that no task at work makes again.
 
     Args:
-        live_tasks: The tasks that made any call since the run was opened here, by their paths; None for one that found
-            no call of its path yet.
+        tasks: The tasks that make calls where these are made.
     """
 
     __slots__ = (
-        "_by_number", "_caller_paths", "_left", "_live_tasks", "_recorded_branches", "_recorded_paths", "_taken_paths",
-        "_waiting",
+        "_branches", "_callers", "_last", "_left", "_new", "_recorded_ids", "_recorded_paths", "_tasks", "_waiting",
     )  # fmt: skip
 
-    def __init__(self, live_tasks: Mapping[str, TaskAtWork | None]) -> None:
-        self._live_tasks = live_tasks
+    def __init__(self, tasks: RecordedTasks) -> None:
+        self._tasks = tasks
         self._waiting: dict[str, deque[ReplayEntry]] = {}
-        self._left: list[ReplayEntry] = []
-        self._recorded_paths, self._caller_paths, self._taken_paths = set[str](), set[str](), set[str]()
-        self._by_number: dict[str, list[str]] = {}
-        self._recorded_branches = set[str]()
+        self._left, self._last = list[ReplayEntry](), list[ReplayEntry]()
+        self._recorded_ids, self._recorded_paths, self._callers = set[str](), set[str](), set[str | None]()
+        self._branches = set[str]()
+        self._new: dict[str, deque[str]] = {}  # those with which nobody went on, by who began them; from the first use
 
-    def add(self, entry: ReplayEntry, *, first: bool, is_for_any_task: bool) -> None:
+    def add(self, entry: ReplayEntry) -> None:
+        """Let *entry* be found, which was recorded after those that were added before."""
+        self._waiting.setdefault(entry.task, deque()).append(entry)
+        path = entry.task
+        self._recorded_ids.add(entry.call_id)
+        if path in self._recorded_paths:
+            return
+        self._recorded_paths.add(path)
+        while path not in self._branches:
+            self._branches.add(path)
+            path = get_outer_path(path)
+
+    def add_again(self, entry: ReplayEntry, *, first: bool) -> None:
         """
-        Let *entry* be found.
+        Let *entry*, which its caller has left without a result, be found again.
 
         Args:
-            entry: The recorded call.
-            first: Before those that were not found yet since the run was opened here.
-            is_for_any_task: Its caller has left it, without a result.
+            entry: The recorded call, or one that was made since the run was opened here.
+            first: Before those that were not found yet since then.
         """
-        if entry.task not in self._recorded_paths:
-            self._note_recorded_path(entry.task)
-        if is_for_any_task:
-            self._left.append(entry)
+        self._left.append(entry)
         waiting = self._waiting.setdefault(entry.task, deque())
-        if first:
-            waiting.insert(_count_before(waiting, entry), entry)
-        else:
-            waiting.append(entry)
+        waiting.insert(_count_before(waiting, entry) if first else len(waiting), entry)
 
-    def _note_recorded_path(self, path: str) -> None:
-        self._recorded_paths.add(path)
-        self._by_number.setdefault(_get_number_path(path), []).append(path)
-        while path not in self._recorded_branches:
-            self._recorded_branches.add(path)
-            path = get_outer_path(path)
+    def add_last(self, entry: ReplayEntry) -> None:
+        """Let *entry* be found again, by a call that finds no other one."""
+        self._last.append(entry)
 
     def remove(self, entry: ReplayEntry) -> None:
         """Let *entry* be found no more, if it could."""
-        for waiting in (self._left, *self._waiting.values()):
+        for waiting in (self._left, self._last, *self._waiting.values()):
             with suppress(ValueError):
                 waiting.remove(entry)
 
-    def add_caller(self, path: str, entry: ReplayEntry) -> None:
-        """Note that the task of *path* makes such calls now, and has found *entry*."""
-        self._caller_paths.add(path)
-        if entry.task != path:
-            self._taken_paths.add(entry.task)
+    def has_recorded(self, path: str | None) -> bool:
+        """Tell whether the task of *path* made such calls before the run was opened here."""
+        return path in self._recorded_paths
 
-    def remove_caller(self, path: str) -> None:
+    def add_caller(self, path: str | None) -> None:
+        """Note that the task of *path* makes such calls now."""
+        self._callers.add(path)
+
+    def remove_caller(self, path: str | None) -> None:
         """Forget that the task of *path* makes such calls: its call was stopped."""
-        self._caller_paths.discard(path)
+        self._callers.discard(path)
 
-    def clear_callers(self) -> None:
-        """Forget which tasks make such calls now: what made them begins again."""
-        self._caller_paths.clear()
-        self._taken_paths.clear()
-
-    def iter_entries(self, path: str) -> Iterator[ReplayEntry]:
-        """Yield the entries that a call of the task of *path* may repeat, those of its own first."""
-        own_paths = self._list_own_paths(path)
-        for own in own_paths:
-            yield from self._iter_waiting(own)
+    def iter_entries(self, task: TaskAtWork) -> Iterator[ReplayEntry]:
+        """Yield the entries that a call of *task* may repeat, those of its own first."""
+        if task.path is not None:
+            yield from self._iter_waiting(task.path)
+        if not task.has_record:
+            yield from self._iter_next_calls(task.outer_path)
         self._left = [entry for entry in self._left if not entry.is_matched]
         yield from self._left
-        is_new, has_own = path not in self._recorded_paths, not self._recorded_paths.isdisjoint(own_paths)
+        has_own = task.path in self._recorded_paths
         others = [
-            other for other in self._waiting if other not in own_paths
-            and ((is_new and self._may_take(path, other)) or (has_own and self._may_take_over(path, other)))
-        ]  # fmt: skip
+            other for other in self._waiting if other != task.path and self._may_take(task, other, has_own=has_own)
+        ]
         yield from merge(*map(self._iter_waiting, others), key=_get_position)
+        yield from (entry for entry in self._last if not entry.is_matched)
 
-    def _list_own_paths(self, path: str) -> list[str]:
-        """Return the paths whose calls a task finds in any case: its own, or those that stand for it."""
-        own_paths, outer = [path, get_sequential_path(path)], path
-        if path in self._recorded_paths:
-            return own_paths
-        while outer:
-            outer = get_outer_path(outer)
-            own_paths.append(get_sequential_path(outer))
-        return [*own_paths, *self._by_number.get(_get_number_path(path), ()), get_outer_path(path)]
+    def _iter_next_calls(self, outer: str) -> Iterator[ReplayEntry]:
+        """Yield the next calls of recorded tasks that the one of *outer* began, and with which nobody goes on."""
+        new = self._new.get(outer)
+        if new is None:
+            own = (path for path in self._recorded_paths if path and get_outer_path(path) == outer)
+            new = self._new[outer] = deque(sorted(own, key=get_turn))
+        while new and (self._tasks.has_begun(new[0]) or new[0] not in self._waiting):
+            new.popleft()
+        begun = [path for path in self._waiting if self._tasks.is_alone(path) and get_outer_path(path) == outer]
+        for path in (*(path for path in new if not self._tasks.has_begun(path)), *begun):
+            entry = next(self._iter_waiting(path), None)
+            if entry is not None and not self._tasks.is_at_work(path) and self._tasks.is_next(entry):
+                yield entry
 
     def _iter_waiting(self, path: str) -> Iterator[ReplayEntry]:
         waiting = self._waiting.get(path)
@@ -128,57 +130,30 @@ class EqualCalls:
             if not entry.is_matched:
                 yield entry
 
-    def _may_take(self, path: str, other: str) -> bool:
-        """Tell whether a task that has no calls in the record finds those of *other*."""
-        makes_such_calls = other in self._caller_paths or len(self._waiting[other]) > 1
-        if makes_such_calls and self._is_at_work(other):
+    def _may_take(self, task: TaskAtWork, other: str, *, has_own: bool) -> bool:
+        """
+        Tell whether *task* finds calls of the recorded task of *other*, which is not the one with which it goes on.
+
+        Args:
+            task: The task that makes a call.
+            other: The path of another one.
+            has_own: Whether *task* goes on with a recorded task that made such calls.
+        """
+        if len(self._recorded_ids) == 1:  # as where tasks get from a queue what they do
+            return True
+        path = f"{task.outer_path}.?" if task.path is None else task.path
+        if is_inside(path, other):  # it made such calls before the program had the task of *path*
+            return other not in self._callers or (not has_own and other == task.outer_path)
+        if self._tasks.is_at_work(other):
             return False
-        return _is_inside(other, path) or _get_branch(path, other) not in self._recorded_branches
-
-    def _may_take_over(self, path: str, other: str) -> bool:
-        """Tell whether a task that has found all of its own calls finds those of *other*."""
-        if _is_inside(path, other):  # it made such calls before the program had the task of *path*
-            return other not in self._caller_paths
-        is_first = other.endswith(":1")  # else it is one that was begun later, and may be begun later again
-        has_lost_own = path in self._taken_paths and not self._is_at_work(other)
-        return has_lost_own or (is_first and other not in self._live_tasks)
-
-    def _is_at_work(self, path: str) -> bool:
-        task = self._live_tasks.get(path)
-        return task is not None and not task.has_ended
+        if is_inside(other, path):
+            return True
+        if has_own:
+            return self._tasks.are_sequential(path, other)
+        return get_branch(path, other) not in self._branches
 
 
 _get_position: Final = attrgetter("position")
-
-
-def get_outer_path(path: str) -> str:
-    """Return the path of the task that began the one of *path*."""
-    return path.rpartition(".")[0]
-
-
-def get_sequential_path(path: str) -> str:
-    """Return the path for the calls of tasks that the one of *path* began, and beside which nobody made calls."""
-    return f"{path}.*" if path else "*"
-
-
-def _get_number_path(path: str) -> str:
-    """Return the path without the number of the group."""
-    return path.rpartition(":")[0]
-
-
-def _is_inside(path: str, outer: str) -> bool:
-    """Tell whether the task of *path* is that of *outer*, or was begun inside of it."""
-    return not outer or path == outer or path.startswith(f"{outer}.")
-
-
-def _get_branch(path: str, other: str) -> str:
-    """Return the shortest path that leads to the task of *path*, and not to that of *other*."""
-    parts = path.split(".")
-    for length in range(1, len(parts)):
-        branch = ".".join(parts[:length])
-        if not _is_inside(other, branch):
-            return branch
-    return path
 
 
 def _count_before(waiting: Iterable[ReplayEntry], entry: ReplayEntry) -> int:

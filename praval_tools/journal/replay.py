@@ -13,8 +13,8 @@ from praval_tools.errors import ReplayMismatchError
 from praval_tools.forks import ForkSafeLock
 from praval_tools.journal.equal_calls import EqualCalls
 from praval_tools.journal.events import EventType
-from praval_tools.journal.replay_entry import UNFINISHED_STATUSES, ReplayEntry, ReplayQuery, TaskAtWork, is_edit
-from praval_tools.journal.sequential_tasks import merge_sequential_tasks
+from praval_tools.journal.recorded_tasks import RecordedTasks
+from praval_tools.journal.replay_entry import UNFINISHED_STATUSES, ReplayEntry, ReplayQuery, is_edit
 from praval_tools.journal.storage.protocol import Record
 
 if TYPE_CHECKING:
@@ -49,21 +49,20 @@ class Recording:
         for record in records:
             self._apply_record(record)
         self.entries = {entry.call_id: entry for entry in sorted(self.entries.values(), key=_get_first_position)}
-        merge_sequential_tasks(chain(self.entries.values(), self._asked_entries.values()))
         places = self._list_places()
         self._recorded_entries = [entry for entry in places if entry.call_id in self.entries]
         self._by_requested_id: dict[str, ReplayEntry] = {}
         self._by_position: dict[str | None, deque[ReplayEntry]] = {}
         self._by_content: dict[_ContentKey, EqualCalls] = {}
-        self._live_tasks: dict[str | None, dict[str, TaskAtWork | None]] = {}
+        self._tasks: dict[str | None, RecordedTasks] = {}
+        by_outer_call: dict[str | None, list[ReplayEntry]] = {}
         for entry in places:
-            if match == "position":
-                self._by_position.setdefault(self.find_outer_call(entry.parent_id), deque()).append(entry)
-        if match == "position":  # by content only calls are found that were stopped while the run is open
-            return
-        # a call that was stopped, and ran in a later life, comes after the equal ones that ran before it
-        for entry in sorted(places, key=_get_position):
-            self._index_by_content(entry, first=False, is_for_any_task=False)
+            by_outer_call.setdefault(self.find_outer_call(entry.parent_id), []).append(entry)
+        for outer_call, made in by_outer_call.items():
+            if match == "position":  # by content only calls are found that were stopped while the run is open
+                self._tasks[outer_call], self._by_position[outer_call] = RecordedTasks(made), deque(made)
+            else:
+                self._index_by_content(outer_call, made)
 
     def _apply_record(self, record: Record) -> None:
         call_id = record.call_id
@@ -117,7 +116,7 @@ class Recording:
         if entry.was_requested_without_id:
             entry.is_matched, entry.is_resolved = False, True
             self._remove_from_index(entry)
-            self._index_by_content(entry, first=True)
+            self._index_again(entry, first=True)
 
     def find_or_create_entry(
         self, query: ReplayQuery, new_id: Callable[[], str], *, held: list[ReplayEntry],
@@ -142,13 +141,13 @@ class Recording:
             entry = self._find_match(query, answered)
             while entry is not None and entry.call_id in self._asked_entries:
                 entry = self._take_asked(entry) if entry.matches(query) else self._drop_asked(entry, query, answered)
-            if entry is None:
+            if is_new := entry is None:
                 name = query.call_id
                 if name is None or self._find_by_id(name):  # the call of another position has it
                     name = new_id()
                 entry = self.entries[name] = ReplayEntry(
                     name, query.agent, query.tool, query.chain, query.principal, query.parent_id, query.digest,
-                    query.given_digest, query.fingerprint, has_given_id=name == query.call_id, task=query.task,
+                    query.given_digest, query.fingerprint, has_given_id=name == query.call_id,
                 )  # fmt: skip
             elif not entry.matches(query):
                 raise ReplayMismatchError(self.run_id, entry.call_id, str(entry), str(query))
@@ -160,6 +159,8 @@ class Recording:
             entry.was_requested = entry.is_matched = True
             entry.is_resolved = entry.was_stopped = False
             self._note_call(entry, query)
+            if is_new:
+                entry.task = query.task.path or ""
             if query.call_id is None:
                 entry.was_requested_without_id = True
             else:
@@ -218,7 +219,7 @@ class Recording:
             entry.is_matched = False
             self._remove_from_index(entry)
             if entry.is_asked or self._match_mode != "position":
-                self._index_by_content(entry, first=entry.is_asked and self._match_mode != "position")
+                self._index_again(entry, first=entry.is_asked and self._match_mode != "position")
 
     def undo_match(
         self, entry: ReplayEntry, query: ReplayQuery, held: list[ReplayEntry], *, comes_last: bool = False
@@ -239,12 +240,13 @@ class Recording:
             if entry.was_entered or (entry.is_claimed and entry not in held):
                 return
             for calls in self._iter_equal_calls(entry):
-                calls.remove_caller(query.task)
+                calls.remove_caller(query.task.path)
             if comes_last:
                 if query.call_id is None and self._match_mode != "position":
                     entry.is_matched = False
                     self._remove_from_index(entry)
-                    self._index_by_content(entry, first=False, is_for_any_task=False)
+                    for calls in self._iter_equal_calls(entry):
+                        calls.add_last(entry)
                 return
             entry.is_matched, entry.was_stopped = False, True
             if query.call_id is None:
@@ -253,35 +255,47 @@ class Recording:
                 del self._by_requested_id[query.call_id]
                 entry.has_requested_id = False
             self._remove_from_index(entry)
-            self._index_by_content(entry, first=True)
+            self._index_again(entry, first=True)
 
     def _remove_from_index(self, entry: ReplayEntry) -> None:
         for calls in self._iter_equal_calls(entry):
             calls.remove(entry)
 
-    def _index_by_content(self, entry: ReplayEntry, *, first: bool, is_for_any_task: bool = True) -> None:
+    def _index_by_content(self, outer_call: str | None, made: list[ReplayEntry]) -> None:
+        """Let the calls be found that were made inside of a call, or in the program itself, and no others of these."""
+        keys = {entry.call_id: self._list_content_keys(entry) for entry in made}
+        for key in chain.from_iterable(keys.values()):
+            self._by_content.pop(key, None)
+        # a call that was stopped, and ran in a later life, comes after the equal ones that ran before it
+        made = sorted(made, key=_get_position)
+        tasks = self._tasks[outer_call] = RecordedTasks(made)
+        for entry in made:
+            self._has_waiting_calls = self._has_waiting_calls or entry.is_asked
+            for key in keys[entry.call_id]:
+                self._by_content.setdefault(key, EqualCalls(tasks)).add(entry)
+
+    def _index_again(self, entry: ReplayEntry, *, first: bool) -> None:
+        """Let *entry* be found again, which its caller has left; *first*: before those that were not found yet."""
         self._has_waiting_calls = self._has_waiting_calls or entry.is_asked
         for key in self._list_content_keys(entry):
-            if (equal_calls := self._by_content.get(key)) is None:
-                equal_calls = self._by_content[key] = EqualCalls(self._find_live_tasks(key[4]))
-            equal_calls.add(entry, first=first, is_for_any_task=is_for_any_task)
+            if (calls := self._by_content.get(key)) is None:
+                calls = self._by_content[key] = EqualCalls(self._get_tasks(key[4]))
+            calls.add_again(entry, first=first)
 
     def _note_call(self, entry: ReplayEntry, query: ReplayQuery) -> None:
-        """Note which task makes a call, as far as that tells others what they may not find."""
-        if self._recorded_entries:
-            live_tasks = self._find_live_tasks(self.find_outer_call(query.parent_id))
-            is_known = entry.task == query.task and entry.begun_number > 0  # it goes by the path that it had before
-            live_tasks[query.task] = query.calling_task if is_known else live_tasks.get(query.task)
-        for calls in self._iter_equal_calls(entry):
-            calls.add_caller(query.task, entry)
+        """Note which task makes a call: it goes on with the recorded calls of the task that made it, if it can."""
+        task, tasks = query.task, self._get_tasks(self.find_outer_call(query.parent_id))
+        equal_calls = list(self._iter_equal_calls(entry))
+        tasks.note_call(task, entry, made_equal_calls=any(calls.has_recorded(task.path) for calls in equal_calls))
+        for calls in equal_calls:
+            calls.add_caller(task.path)
 
-    def _find_live_tasks(self, outer_call: str | None) -> dict[str, TaskAtWork | None]:
-        """
-        Return the tasks that made calls inside of a call since the run was opened here, by their paths.
-
-        None stands for one that found none of its path yet: it may be another one than that of the life before.
-        """
-        return self._live_tasks.setdefault(outer_call, {})
+    def _get_tasks(self, outer_call: str | None) -> RecordedTasks:
+        """Return the tasks that make calls inside of a call; None: in the program itself."""
+        tasks = self._tasks.get(outer_call)
+        if tasks is None:
+            tasks = self._tasks[outer_call] = RecordedTasks()
+        return tasks
 
     def _iter_equal_calls(self, entry: ReplayEntry) -> Iterator[EqualCalls]:
         keys = self._list_content_keys(entry)
@@ -373,16 +387,10 @@ class Recording:
         entry.was_entered = False
         inner = [one for one in self.entries.values() if one.parent_id == entry.call_id and not one.is_replaced]
         asked = [one for one in self._asked_entries.values() if one.parent_id == entry.call_id and one.digest]
-        merge_sequential_tasks(chain(inner, asked))
         if self._match_mode == "position":
             self._by_position[entry.call_id] = deque(sorted([*inner, *asked], key=_get_first_position))
         elif any(one.is_matched for one in inner):
-            for one in sorted([*inner, *asked], key=_get_position):
-                self._remove_from_index(one)
-                self._index_by_content(one, first=False, is_for_any_task=False)
-            self._find_live_tasks(entry.call_id).clear()
-            for calls in chain.from_iterable(map(self._iter_equal_calls, inner)):
-                calls.clear_callers()
+            self._index_by_content(entry.call_id, [*inner, *asked])
         for one in inner:
             one.is_matched = False
 

@@ -38,9 +38,21 @@ NO_PRINCIPAL: Final = "none"
 class TaskAtWork(Protocol):
     """A task that makes calls."""
 
+    path: str | None
+    """That of its calls in the record; None until it has made one."""
+    has_record: bool
+    """Whether it goes on with a recorded task."""
+
+    @property
+    def outer_path(self) -> str:
+        """The path of the task that began it."""
+
     @property
     def has_ended(self) -> bool:
         """Whether it makes no more calls."""
+
+    def iter_paths_beside(self) -> Iterator[str | None]:
+        """Yield the paths of the tasks at work that the same task began, the latest first."""
 
 
 class ReplayQuery(msgspec.Struct, frozen=True, gc=False):
@@ -59,8 +71,7 @@ class ReplayQuery(msgspec.Struct, frozen=True, gc=False):
         given_digest: Of the arguments as the caller passed them, where these differ.
         fingerprint: Of the tool as it is now; empty: there is none.
         after: The position of the call whose result reached its caller last, for a call of async code.
-        task: The path of the task that makes it.
-        calling_task: That task.
+        task: The task that makes it.
     """
 
     call_id: str | None
@@ -71,11 +82,10 @@ class ReplayQuery(msgspec.Struct, frozen=True, gc=False):
     parent_id: str | None
     arguments: Any
     digest: str
+    task: TaskAtWork
     given_digest: str = ""
     fingerprint: str = ""
     after: int | None = None
-    task: str = ""
-    calling_task: TaskAtWork | None = None
 
     @property
     def matching_principals(self) -> tuple[str, ...]:
@@ -160,7 +170,7 @@ class ReplayEntry(msgspec.Struct, eq=False):
     after: int | None = None
     """The position of the call whose result reached its caller last before it was made, as far as that is recorded."""
     task: str = ""
-    """The path of the task that made it, or that such tasks share if each was alone while it worked."""
+    """The path of the task that made it."""
     has_given_id: bool = False
     """Whether its caller gave it its id; else the library made that."""
     attempts: int = -1

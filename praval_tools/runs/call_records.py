@@ -283,7 +283,7 @@ class CallRecordBuilder(msgspec.Struct):
     @property
     def task(self) -> str:
         """The path of the task that made it."""
-        return "" if self.query is None else self.query.task
+        return "" if self.query is None else self.query.task.path or ""
 
 
 # ── the fast path ───────────────────────────────────────────────────────────────────────────────
@@ -305,7 +305,7 @@ def build_plain_start_record(builder: CallRecordBuilder, run: RunTool, attempt: 
     )  # fmt: skip
     if query is not None:
         body.digest, body.given, body.has_given_id = query.digest, query.given_digest, builder.has_given_id
-        body.position, body.after, body.task = builder.position, query.after, query.task
+        body.position, body.after, body.task = builder.position, query.after, query.task.path or ""
     if builder.principal or run.attempts:  # rare; as keywords they would cost every call time
         body.principal, body.attempt = builder.principal, run.attempts + 1
     return _encode_plain_record(body, attempt)

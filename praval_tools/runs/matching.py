@@ -19,8 +19,8 @@ from praval_tools.names import shorten_repr
 from praval_tools.runs import call_records
 from praval_tools.runs.call_plans import CallPlan
 from praval_tools.runs.call_secrets import find_marked_secrets
+from praval_tools.runs.calling_tasks import find_calling_task
 from praval_tools.runs.open_run import OpenRun, current_attempt, current_run
-from praval_tools.runs.task_paths import find_calling_task
 from praval_tools.tools.call import ToolCall
 from praval_tools.tools.value_codec import is_plain_json, normalize_value
 
@@ -71,7 +71,6 @@ class CallMatcher:
         given_digest = ""
         if not _are_equal(arguments, original):
             given_digest = self._redact(plan.redaction_plan, original, secrets, is_validated=False)[1]
-        calling_task = find_calling_task(run.get_first_task())
         return ReplayQuery(
             call.tool_call_id,
             call.agent if call_records.is_encodable_text(call.agent) else None,
@@ -81,11 +80,10 @@ class CallMatcher:
             find_parent_id(self._runtime, run, call),
             clean,
             digest,
+            find_calling_task(run.get_first_task()),
             "" if given_digest == digest else given_digest,
             "" if coerced is None else plan.fingerprint,
             run.last_position if progress.is_async else None,
-            calling_task.path,
-            calling_task,
         )
 
     def _redact(

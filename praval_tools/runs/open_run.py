@@ -15,7 +15,7 @@ from praval_tools.journal.replay_entry import ReplayEntry
 from praval_tools.journal.replay_turns import group_recorded_calls
 from praval_tools.journal.storage.protocol import Lease
 from praval_tools.names import format_count
-from praval_tools.runs.task_paths import CallingTask, TaskReference, refer_to_task
+from praval_tools.runs.calling_tasks import CallingTask, TaskReference, refer_to_task
 from praval_tools.tools.context_settings import ContextSetting, use_setting
 
 

@@ -1,4 +1,4 @@
-# Tests of: execution/replay_order, journal/replay_turns, journal/equal_calls, runs/task_paths, runs/open_run
+# Tests of: execution/replay_order, journal/replay_turns, journal/equal_calls, runs/calling_tasks, runs/open_run
 """Workers beside each other, which all ask for the next order, ship no order twice, whatever their run waits for."""
 
 from __future__ import annotations

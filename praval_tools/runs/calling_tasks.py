@@ -1,10 +1,4 @@
-"""
-Gives each task of asyncio that makes calls a path, so that tasks with equal calls each find their own records again.
-
-`2:1` is the second task to make a call in the first group of tasks that its parent began. A group is a set of tasks
-that overlap: once all have ended, the next task begins a new group. `2:1.1:3` is the first task in the third group that
-task `2:1` began. The task that opened the run, or runs the tool, has the empty path.
-"""
+"""Finds the task of asyncio that makes a call, and which task began it."""
 
 from __future__ import annotations
 
@@ -13,10 +7,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from weakref import WeakKeyDictionary, ref
 
 from praval_tools.execution.event_loops import is_event_loop_running
+from praval_tools.journal.task_paths import MAX_DEPTH
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     _Task = asyncio.Task[object]
 
@@ -25,29 +20,29 @@ TaskReference: TypeAlias = "Callable[[], _Task | None]"
 
 _MAX_SCOPES: Final = 8
 """In how many other runs and attempts a task may make calls in turn, and begin others that are known as its own."""
-_MAX_DEPTH: Final = 20
-"""How many tasks of a path may each have begun the next one; paths are recorded with each call."""
 
 
 class CallingTask:
     """
     A task that makes calls in a run, or inside of one attempt of a call.
 
+    `path` is that of its calls in the record; None until it has made one. `has_record` tells whether it goes on with a
+    recorded task; the first one of a run or attempt always does.
+
     Args:
-        path: Its path.
         outer: The task that began it; None for the first one of that run or attempt.
         task: What `refer_to_task` returned in it; by default, it is the one that runs here.
     """
 
-    __slots__ = ("_at_work", "_group", "_number", "_others", "_outer", "_task", "path", "scope")
+    __slots__ = ("_at_work", "_depth", "_most_at_work", "_others", "_outer", "_task", "has_record", "path", "scope")
 
-    def __init__(
-        self, path: str = "", *, outer: CallingTask | None = None, task: TaskReference | None = None
-    ) -> None:
-        self.path, self._outer = path, outer
+    def __init__(self, *, outer: CallingTask | None = None, task: TaskReference | None = None) -> None:
+        self._outer, self.has_record = outer, outer is None
+        self.path: str | None = "" if outer is None else None
         self.scope: CallingTask = self if outer is None else outer.scope
         """The first task of the run or attempt."""
-        self._at_work, self._group, self._number = list[CallingTask](), 0, 0
+        self._depth: int = 0 if outer is None else outer._depth + 1
+        self._at_work, self._most_at_work = list[CallingTask](), 16  # of those that it began; some may have ended
         self._task = refer_to_task() if task is None else task
         self._others: WeakKeyDictionary[_Task, CallingTask] | None = None
 
@@ -63,24 +58,34 @@ class CallingTask:
         return found
 
     @property
+    def outer_path(self) -> str:
+        """The path of the task that began it."""
+        outer = self._outer
+        while outer is not None and outer.path is None:  # its own call was refused before it was looked up
+            outer = outer._outer
+        return "" if outer is None or outer.path is None else outer.path
+
+    @property
     def has_ended(self) -> bool:
         """Whether it makes no more calls."""
         task = self._task()
         return task is None or task.done()
 
+    def iter_paths_beside(self) -> Iterator[str | None]:
+        """Yield the paths of the tasks at work that the same task began, the latest first."""
+        for task in () if self._outer is None else reversed(self._outer._at_work):
+            if task is not self and not task.has_ended:
+                yield task.path
+
     def add_task(self) -> CallingTask:
         """Return the task that runs here, which this one began; below the longest path, it is one beside this."""
-        if self._outer is not None and self.path.count(".") >= _MAX_DEPTH:
+        if self._outer is not None and self._depth >= MAX_DEPTH:
             return self._outer.add_task()
-        while self._at_work and self._at_work[-1].has_ended:
-            self._at_work.pop()
-        if not self._at_work:
-            self._group, self._number = self._group + 1, 0
-        self._number += 1
-        task = CallingTask(f"{self.path}{'.' if self.path else ''}{self._number}:{self._group}", outer=self)
+        if len(self._at_work) >= self._most_at_work:
+            self._at_work = [task for task in self._at_work if not task.has_ended]
+            self._most_at_work = 2 * len(self._at_work) + 16
+        task = CallingTask(outer=self)
         self._at_work.append(task)
-        if self._number % 256 == 0:  # where jobs come without a pause
-            self._at_work = [one for one in self._at_work if not one.has_ended]
         return task
 
 

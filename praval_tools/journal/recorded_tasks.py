@@ -1,0 +1,106 @@
+"""The tasks that made the recorded calls, and the tasks that go on with them since the run was opened here."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from praval_tools.journal.replay_entry import ReplayEntry, TaskAtWork
+from praval_tools.journal.task_paths import MAX_DEPTH, get_outer_path, is_inside, join_path, split_path
+
+
+class RecordedTasks:
+    """
+    The tasks that made calls in the program itself, or inside of one call.
+
+    Args:
+        entries: Their recorded calls, in order.
+    """
+
+    __slots__ = ("_last_numbers", "_left", "_live_tasks")
+
+    def __init__(self, entries: Iterable[ReplayEntry] = ()) -> None:
+        self._left: dict[str, deque[ReplayEntry]] = {}
+        self._live_tasks: dict[str, TaskAtWork] = {}
+        self._last_numbers: dict[str, dict[int, int]] = {}  # by the path of who began them, and by their group
+        for entry in entries:
+            if entry.task not in self._left:
+                self._left[entry.task] = deque()
+                if entry.task:
+                    self._note_number(entry.task)
+            self._left[entry.task].append(entry)
+
+    def _note_number(self, path: str) -> None:
+        outer, number, group = split_path(path)
+        numbers = self._last_numbers.setdefault(outer, {})
+        numbers[group] = max(number, numbers.get(group, 0))
+
+    def get_next(self, path: str) -> ReplayEntry | None:
+        """Return the first recorded call of a task that was not made again."""
+        left = self._left.get(path)
+        while left and left[0].is_matched:
+            left.popleft()
+        return left[0] if left else None
+
+    def is_next(self, entry: ReplayEntry) -> bool:
+        """Tell whether its task made no call before *entry* that was not made again."""
+        first = self.get_next(entry.task)
+        return first is None or entry.comes_first or entry.position <= first.position
+
+    def has_begun(self, path: str) -> bool:
+        """Tell whether a task went on with the calls of the one of *path*."""
+        return path in self._live_tasks
+
+    def is_at_work(self, path: str) -> bool:
+        """Tell whether a task goes on with the calls of the one of *path*, and may make more of them."""
+        task = self._live_tasks.get(path)
+        return task is not None and not task.has_ended
+
+    def is_alone(self, path: str) -> bool:
+        """Tell whether no other task of its group made calls."""
+        if not path:
+            return False
+        outer, _, group = split_path(path)
+        return self._last_numbers.get(outer, {}).get(group) == 1
+
+    def are_sequential(self, path: str, other: str) -> bool:
+        """Tell whether the same task began the two, one after the other, and each was alone."""
+        return get_outer_path(path) == get_outer_path(other) and self.is_alone(path) and self.is_alone(other)
+
+    def note_call(self, task: TaskAtWork, entry: ReplayEntry, *, made_equal_calls: bool) -> None:
+        """
+        Note that *task* makes the call of *entry* again, or a new one; it goes on with the task of *entry* if it can.
+
+        Args:
+            task: The task that makes the call.
+            entry: The call.
+            made_equal_calls: Whether the recorded task with which it goes on made such calls.
+        """
+        path = entry.task
+        if path in self._left and self._may_go_on(task, path, made_equal_calls=made_equal_calls):
+            task.path, task.has_record = path, True
+        elif task.path is None:
+            task.path = self._make_path(task)
+        if task.path in self._left:
+            self._live_tasks[task.path] = task
+
+    def _may_go_on(self, task: TaskAtWork, path: str, *, made_equal_calls: bool) -> bool:
+        if task.path == path or is_inside(task.outer_path, path) or self.is_at_work(path):
+            return False
+        if not task.has_record:
+            return True
+        own = task.path
+        if not own or self.get_next(own) is not None:  # it is the first task, or has calls of its own to make again
+            return False
+        return not made_equal_calls or self.are_sequential(own, path)
+
+    def _make_path(self, task: TaskAtWork) -> str:
+        """Return a path that no other task has, in the group of those beside it."""
+        outer = task.outer_path
+        while outer.count(".") >= MAX_DEPTH - 1:
+            outer = get_outer_path(outer)
+        numbers = self._last_numbers.setdefault(outer, {})
+        beside = next((path for path in task.iter_paths_beside() if path and get_outer_path(path) == outer), None)
+        group = max(numbers, default=0) + 1 if beside is None else split_path(beside)[2]
+        numbers[group] = numbers.get(group, 0) + 1
+        return join_path(outer, numbers[group], group)
