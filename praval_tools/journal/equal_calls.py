@@ -113,11 +113,18 @@ class EqualCalls:
             new = self._new[outer] = deque(sorted(own, key=get_turn))
         while new and (self._tasks.has_begun(new[0]) or new[0] not in self._waiting):
             new.popleft()
-        begun = [path for path in self._waiting if self._tasks.is_alone(path) and get_outer_path(path) == outer]
-        for path in (*(path for path in new if not self._tasks.has_begun(path)), *begun):
-            entry = next(self._iter_waiting(path), None)
-            if entry is not None and not self._tasks.is_at_work(path) and self._tasks.is_next(entry):
-                yield entry
+        for path in new:
+            if not self._tasks.has_begun(path):
+                yield from self._iter_next_call(path)
+        for path in list(self._waiting):
+            if self._tasks.is_alone(path) and get_outer_path(path) == outer and not self._tasks.is_at_work(path):
+                yield from self._iter_next_call(path)
+
+    def _iter_next_call(self, path: str) -> Iterator[ReplayEntry]:
+        """Yield the first of these calls of the task of *path*, if no other call of it comes before."""
+        entry = next(self._iter_waiting(path), None)
+        if entry is not None and self._tasks.is_next(entry):
+            yield entry
 
     def _iter_waiting(self, path: str) -> Iterator[ReplayEntry]:
         waiting = self._waiting.get(path)

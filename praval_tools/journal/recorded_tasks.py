@@ -17,23 +17,30 @@ class RecordedTasks:
         entries: Their recorded calls, in order.
     """
 
-    __slots__ = ("_last_numbers", "_left", "_live_tasks")
+    __slots__ = ("_alone", "_last_numbers", "_left", "_live_tasks")
 
     def __init__(self, entries: Iterable[ReplayEntry] = ()) -> None:
         self._left: dict[str, deque[ReplayEntry]] = {}
         self._live_tasks: dict[str, TaskAtWork] = {}
         self._last_numbers: dict[str, dict[int, int]] = {}  # by the path of who began them, and by their group
+        self._alone = set[str]()
+        """Those beside which no other task made calls."""
         for entry in entries:
             if entry.task not in self._left:
                 self._left[entry.task] = deque()
-                if entry.task:
-                    self._note_number(entry.task)
+                self._note_path(entry.task)
             self._left[entry.task].append(entry)
 
-    def _note_number(self, path: str) -> None:
+    def _note_path(self, path: str) -> None:
+        if not path:
+            return
         outer, number, group = split_path(path)
         numbers = self._last_numbers.setdefault(outer, {})
         numbers[group] = max(number, numbers.get(group, 0))
+        if numbers[group] == 1:
+            self._alone.add(path)
+        else:
+            self._alone.discard(join_path(outer, 1, group))
 
     def get_next(self, path: str) -> ReplayEntry | None:
         """Return the first recorded call of a task that was not made again."""
@@ -58,14 +65,20 @@ class RecordedTasks:
 
     def is_alone(self, path: str) -> bool:
         """Tell whether no other task of its group made calls."""
-        if not path:
-            return False
-        outer, _, group = split_path(path)
-        return self._last_numbers.get(outer, {}).get(group) == 1
+        return path in self._alone
 
     def are_sequential(self, path: str, other: str) -> bool:
         """Tell whether the same task began the two, one after the other, and each was alone."""
         return get_outer_path(path) == get_outer_path(other) and self.is_alone(path) and self.is_alone(other)
+
+    def are_calls_of_another(self, task: TaskAtWork, path: str) -> bool:
+        """Tell whether the calls of *path* are those of a task at work that neither is *task* nor has begun it."""
+        own = task.outer_path if task.path is None else task.path
+        while path and not is_inside(own, path):
+            if self.is_at_work(path):
+                return True
+            path = get_outer_path(path)
+        return False
 
     def note_call(self, task: TaskAtWork, entry: ReplayEntry, *, made_equal_calls: bool) -> None:
         """
@@ -102,5 +115,6 @@ class RecordedTasks:
         numbers = self._last_numbers.setdefault(outer, {})
         beside = next((path for path in task.iter_paths_beside() if path and get_outer_path(path) == outer), None)
         group = max(numbers, default=0) + 1 if beside is None else split_path(beside)[2]
-        numbers[group] = numbers.get(group, 0) + 1
-        return join_path(outer, numbers[group], group)
+        path = join_path(outer, numbers.get(group, 0) + 1, group)
+        self._note_path(path)
+        return path

@@ -14,8 +14,9 @@ from praval_tools.forks import ForkSafeLock
 from praval_tools.journal.equal_calls import EqualCalls
 from praval_tools.journal.events import EventType
 from praval_tools.journal.recorded_tasks import RecordedTasks
-from praval_tools.journal.replay_entry import UNFINISHED_STATUSES, ReplayEntry, ReplayQuery, is_edit
+from praval_tools.journal.replay_entry import UNFINISHED_STATUSES, ReplayEntry, ReplayQuery, TaskAtWork, is_edit
 from praval_tools.journal.storage.protocol import Record
+from praval_tools.journal.task_paths import is_inside
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -296,6 +297,27 @@ class Recording:
         if tasks is None:
             tasks = self._tasks[outer_call] = RecordedTasks()
         return tasks
+
+    def list_prefixes_for(self, task: TaskAtWork, outer_call: str | None, prefixes: Iterable[str]) -> list[str]:
+        """
+        Return the beginnings of ids, as loops have them, whose calls *task* may go on with; those of its own first.
+
+        Args:
+            task: The task that begins a loop.
+            outer_call: The call inside which it does.
+            prefixes: The beginnings of the ids of calls.
+        """
+        own_path = task.outer_path if task.path is None else task.path
+        with self._lock:
+            paths = {prefix: self._find_path(prefix) for prefix in prefixes}
+            tasks = self._get_tasks(self.find_outer_call(outer_call))
+            own = [prefix for prefix, path in paths.items() if own_path and path and is_inside(path, own_path)]
+            free = [prefix for prefix, path in paths.items() if not tasks.are_calls_of_another(task, path)]
+        return list(dict.fromkeys((*own, *free)))
+
+    def _find_path(self, prefix: str) -> str:
+        """Return the path of the task that made the first recorded call whose id begins so."""
+        return next((entry.task for entry in self._recorded_entries if entry.call_id.startswith(prefix)), "")
 
     def _iter_equal_calls(self, entry: ReplayEntry) -> Iterator[EqualCalls]:
         keys = self._list_content_keys(entry)

@@ -21,6 +21,7 @@ from praval_tools.journal.redaction.secret_search import NO_SECRETS
 from praval_tools.journal.storage.protocol import Answer, Item
 from praval_tools.names import shorten_repr
 from praval_tools.runs.call_records import parse_call_arguments
+from praval_tools.runs.calling_tasks import find_calling_task
 from praval_tools.runs.conversation_secrets import ConversationSecrets
 from praval_tools.runs.matching import find_parent_id
 from praval_tools.runs.open_run import OpenRun
@@ -95,7 +96,7 @@ class ModelLog:
             return last.input
         clean = self._secrets.redact_prompt(self._form, prompt)
         digest = compute_redacted_digest(prompt, clean, self._recorder.redactor.make_digest)
-        match = self._take_first(loop for loop in recorded if loop.digest == digest)
+        match = self._take_first(self._list_free_loops([loop for loop in recorded if loop.digest == digest]))
         if match is not None:
             self._load_loop(match)
             return prompt
@@ -125,6 +126,15 @@ class ModelLog:
                 return loop
         self.loop_id = ""
         return None
+
+    def _list_free_loops(self, loops: list[LoopBegan]) -> list[LoopBegan]:
+        """Return those of equal *loops* that no other task goes on with; those first whose calls this task made."""
+        if len(loops) < 2:
+            return loops
+        task = find_calling_task(self._run.get_first_task())
+        by_prefix = {_build_id_prefix(loop.id): loop for loop in loops}
+        prefixes = self._run.recording.list_prefixes_for(task, self._parent_id, by_prefix)
+        return [by_prefix[prefix] for prefix in prefixes]
 
     def _require_loop(self, loop: LoopBegan | None) -> LoopBegan:
         if loop is None:
@@ -245,7 +255,7 @@ class ModelLog:
         """Return the id of a call in the run, since a provider may use an id again in another step."""
         first_id = self._first_ids.get((step, provider_id), provider_id)
         short_id = first_id if _PLAIN_ID.fullmatch(first_id) else compute_digest(first_id)
-        return f"{self.loop_id[-12:]}.{step}.{short_id}"
+        return f"{_build_id_prefix(self.loop_id)}{step}.{short_id}"
 
     def replay_result(self, call: ToolCall) -> ToolResult:
         """Return the recorded result of a call that is done."""
@@ -305,6 +315,11 @@ class ModelLog:
         if not self._recorder.lenient:
             raise error
         warnings.warn(f"{error} The loop went on all the same.", JournalWarning, stacklevel=get_user_stacklevel())
+
+
+def _build_id_prefix(loop_id: str) -> str:
+    """Return how the ids of a loop's calls begin."""
+    return f"{loop_id[-12:]}."
 
 
 def _list_contents(event: ModelReplied) -> list[tuple[str, tuple[object, ...]]]:

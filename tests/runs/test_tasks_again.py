@@ -9,10 +9,12 @@ from collections.abc import Awaitable, Callable
 from multiprocessing import get_context
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from praval_tools import Agent, ToolCall, ToolRegistry
+from praval_tools.loop import ModelReply, ToolLoop
 
 
 class Shop:
@@ -137,6 +139,34 @@ async def work_after_a_look(shop: Shop, clerk: Agent, name: str) -> object:
     return shipped
 
 
+class Model:
+    """A model that takes an order and ships it, and answers with what it shipped."""
+
+    format, name = "openai-chat", "m"
+
+    def __init__(self, shop: Shop, by: str) -> None:
+        self._shop, self._by = shop, by
+
+    async def reply(self, request: Any) -> ModelReply | str:
+        """Ask for the next call."""
+        await self._shop.pause()
+        results = [message["content"] for message in request.messages if message["role"] == "tool"]
+        if len(results) == 2:
+            return str(results[1])
+        arguments = {"order": int(results[0]), "by": self._by} if results else {}
+        return ModelReply(calls=(ToolCall(f"c{len(results)}", "ship" if results else "take", arguments),))
+
+
+async def work_with_loops(shop: Shop, clerk: Agent, name: str) -> object:
+    """Have a model ship an order, in equal loops, and tell where."""
+    shipped = list[object]()
+    for step in range(3):
+        result = await ToolLoop(clerk, Model(shop, f"{name}{step}")).arun("Ship the next order.")
+        shipped.append(await clerk.acall("look", place=f"{name}: {result.text}"))
+        await shop.pause()
+    return shipped
+
+
 async def work_beside_a_heartbeat(shop: Shop) -> object:
     """Take and ship orders, with deadlines, while another task makes calls."""
 
@@ -194,6 +224,7 @@ PROGRAMS = {
     "a first call that differs": with_workers(work_after_a_look, same_agent=True),
     "a heartbeat": work_beside_a_heartbeat,
     "jobs": handle_jobs,
+    "loops": with_workers(work_with_loops, same_agent=True),
     "a queue": ship_from_a_queue,
 }
 
