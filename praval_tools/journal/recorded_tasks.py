@@ -17,7 +17,7 @@ class RecordedTasks:
         entries: Their recorded calls, in order.
     """
 
-    __slots__ = ("_alone", "_last_numbers", "_left", "_live_tasks")
+    __slots__ = ("_alone", "_last_numbers", "_left", "_live_tasks", "_loop_paths")
 
     def __init__(self, entries: Iterable[ReplayEntry] = ()) -> None:
         self._left: dict[str, deque[ReplayEntry]] = {}
@@ -25,7 +25,10 @@ class RecordedTasks:
         self._last_numbers: dict[str, dict[int, int]] = {}  # by the path of who began them, and by their group
         self._alone = set[str]()
         """Those beside which no other task made calls."""
+        self._loop_paths: dict[str, str] = {}
+        """The task that made the first call of a loop, by what the ids of its calls begin with."""
         for entry in entries:
+            self._loop_paths.setdefault(entry.call_id.partition(".")[0], entry.task)
             if entry.task not in self._left:
                 self._left[entry.task] = deque()
                 self._note_path(entry.task)
@@ -71,10 +74,23 @@ class RecordedTasks:
         """Tell whether the same task began the two, one after the other, and each was alone."""
         return get_outer_path(path) == get_outer_path(other) and self.is_alone(path) and self.is_alone(other)
 
-    def are_calls_of_another(self, task: TaskAtWork, path: str) -> bool:
-        """Tell whether the calls of *path* are those of a task at work that neither is *task* nor has begun it."""
-        own = task.outer_path if task.path is None else task.path
-        while path and not is_inside(own, path):
+    def list_free_loops(self, task: TaskAtWork, loops: Iterable[str]) -> list[str]:
+        """
+        Return the loops with which *task* may go on, those first whose calls it made.
+
+        Args:
+            task: The task that begins a loop.
+            loops: What the ids of their calls begin with, up to a dot.
+        """
+        own_path = task.outer_path if task.path is None else task.path
+        paths = {loop: self._loop_paths.get(loop, "") for loop in loops}
+        own = [loop for loop, path in paths.items() if own_path and path and is_inside(path, own_path)]
+        free = [loop for loop, path in paths.items() if not self._is_of_another(path, own_path)]
+        return list(dict.fromkeys((*own, *free)))
+
+    def _is_of_another(self, path: str, own_path: str) -> bool:
+        """Tell whether calls of *path* were made inside of a task with which another one goes on, beside *own_path*."""
+        while path and not is_inside(own_path, path):
             if self.is_at_work(path):
                 return True
             path = get_outer_path(path)

@@ -14,9 +14,8 @@ from praval_tools.forks import ForkSafeLock
 from praval_tools.journal.equal_calls import EqualCalls
 from praval_tools.journal.events import EventType
 from praval_tools.journal.recorded_tasks import RecordedTasks
-from praval_tools.journal.replay_entry import UNFINISHED_STATUSES, ReplayEntry, ReplayQuery, TaskAtWork, is_edit
+from praval_tools.journal.replay_entry import UNFINISHED_STATUSES, ReplayEntry, ReplayQuery, is_edit
 from praval_tools.journal.storage.protocol import Record
-from praval_tools.journal.task_paths import is_inside
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -55,13 +54,14 @@ class Recording:
         self._by_requested_id: dict[str, ReplayEntry] = {}
         self._by_position: dict[str | None, deque[ReplayEntry]] = {}
         self._by_content: dict[_ContentKey, EqualCalls] = {}
-        self._tasks: dict[str | None, RecordedTasks] = {}
+        self.tasks: dict[str | None, RecordedTasks] = {}
+        """The tasks that make calls, by the call inside of which they do; None: those of the program itself."""
         by_outer_call: dict[str | None, list[ReplayEntry]] = {}
         for entry in places:
             by_outer_call.setdefault(self.find_outer_call(entry.parent_id), []).append(entry)
         for outer_call, made in by_outer_call.items():
             if match == "position":  # by content only calls are found that were stopped while the run is open
-                self._tasks[outer_call], self._by_position[outer_call] = RecordedTasks(made), deque(made)
+                self.tasks[outer_call], self._by_position[outer_call] = RecordedTasks(made), deque(made)
             else:
                 self._index_by_content(outer_call, made)
 
@@ -269,7 +269,7 @@ class Recording:
             self._by_content.pop(key, None)
         # a call that was stopped, and ran in a later life, comes after the equal ones that ran before it
         made = sorted(made, key=_get_position)
-        tasks = self._tasks[outer_call] = RecordedTasks(made)
+        tasks = self.tasks[outer_call] = RecordedTasks(made)
         for entry in made:
             self._has_waiting_calls = self._has_waiting_calls or entry.is_asked
             for key in keys[entry.call_id]:
@@ -293,31 +293,10 @@ class Recording:
 
     def _get_tasks(self, outer_call: str | None) -> RecordedTasks:
         """Return the tasks that make calls inside of a call; None: in the program itself."""
-        tasks = self._tasks.get(outer_call)
+        tasks = self.tasks.get(outer_call)
         if tasks is None:
-            tasks = self._tasks[outer_call] = RecordedTasks()
+            tasks = self.tasks[outer_call] = RecordedTasks()
         return tasks
-
-    def list_prefixes_for(self, task: TaskAtWork, outer_call: str | None, prefixes: Iterable[str]) -> list[str]:
-        """
-        Return the beginnings of ids, as loops have them, whose calls *task* may go on with; those of its own first.
-
-        Args:
-            task: The task that begins a loop.
-            outer_call: The call inside which it does.
-            prefixes: The beginnings of the ids of calls.
-        """
-        own_path = task.outer_path if task.path is None else task.path
-        with self._lock:
-            paths = {prefix: self._find_path(prefix) for prefix in prefixes}
-            tasks = self._get_tasks(self.find_outer_call(outer_call))
-            own = [prefix for prefix, path in paths.items() if own_path and path and is_inside(path, own_path)]
-            free = [prefix for prefix, path in paths.items() if not tasks.are_calls_of_another(task, path)]
-        return list(dict.fromkeys((*own, *free)))
-
-    def _find_path(self, prefix: str) -> str:
-        """Return the path of the task that made the first recorded call whose id begins so."""
-        return next((entry.task for entry in self._recorded_entries if entry.call_id.startswith(prefix)), "")
 
     def _iter_equal_calls(self, entry: ReplayEntry) -> Iterator[EqualCalls]:
         keys = self._list_content_keys(entry)

@@ -11,7 +11,7 @@ from praval_tools.journal.task_paths import MAX_DEPTH
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     _Task = asyncio.Task[object]
 
@@ -31,17 +31,22 @@ class CallingTask:
 
     Args:
         outer: The task that began it; None for the first one of that run or attempt.
+        beside: The tasks that this one began, and which may be at work.
         task: What `refer_to_task` returned in it; by default, it is the one that runs here.
     """
 
-    __slots__ = ("_at_work", "_depth", "_most_at_work", "_others", "_outer", "_task", "has_record", "path", "scope")
+    __slots__ = (
+        "_at_work", "_beside", "_most_at_work", "_others", "_outer", "_task", "depth", "has_record", "path", "scope",
+    )  # fmt: skip
 
-    def __init__(self, *, outer: CallingTask | None = None, task: TaskReference | None = None) -> None:
-        self._outer, self.has_record = outer, outer is None
+    def __init__(
+        self, *, outer: CallingTask | None = None, beside: Sequence[CallingTask] = (), task: TaskReference | None = None
+    ) -> None:
+        self._outer, self._beside, self.has_record = outer, beside, outer is None
         self.path: str | None = "" if outer is None else None
         self.scope: CallingTask = self if outer is None else outer.scope
         """The first task of the run or attempt."""
-        self._depth: int = 0 if outer is None else outer._depth + 1
+        self.depth: int = 0 if outer is None else outer.depth + 1
         self._at_work, self._most_at_work = list[CallingTask](), 16  # of those that it began; some may have ended
         self._task = refer_to_task() if task is None else task
         self._others: WeakKeyDictionary[_Task, CallingTask] | None = None
@@ -61,9 +66,9 @@ class CallingTask:
     def outer_path(self) -> str:
         """The path of the task that began it."""
         outer = self._outer
-        while outer is not None and outer.path is None:  # its own call was refused before it was looked up
-            outer = outer._outer
-        return "" if outer is None or outer.path is None else outer.path
+        if outer is None:
+            return ""
+        return outer.outer_path if outer.path is None else outer.path  # without, its own call was not looked up
 
     @property
     def has_ended(self) -> bool:
@@ -73,18 +78,18 @@ class CallingTask:
 
     def iter_paths_beside(self) -> Iterator[str | None]:
         """Yield the paths of the tasks at work that the same task began, the latest first."""
-        for task in () if self._outer is None else reversed(self._outer._at_work):
+        for task in reversed(self._beside):
             if task is not self and not task.has_ended:
                 yield task.path
 
     def add_task(self) -> CallingTask:
         """Return the task that runs here, which this one began; below the longest path, it is one beside this."""
-        if self._outer is not None and self._depth >= MAX_DEPTH:
+        if self._outer is not None and self.depth >= MAX_DEPTH:
             return self._outer.add_task()
         if len(self._at_work) >= self._most_at_work:
-            self._at_work = [task for task in self._at_work if not task.has_ended]
+            self._at_work[:] = [task for task in self._at_work if not task.has_ended]
             self._most_at_work = 2 * len(self._at_work) + 16
-        task = CallingTask(outer=self)
+        task = CallingTask(outer=self, beside=self._at_work)
         self._at_work.append(task)
         return task
 

@@ -129,12 +129,13 @@ class ModelLog:
 
     def _list_free_loops(self, loops: list[LoopBegan]) -> list[LoopBegan]:
         """Return those of equal *loops* that no other task goes on with; those first whose calls this task made."""
-        if len(loops) < 2:
+        recording = self._run.recording
+        tasks = recording.tasks.get(recording.find_outer_call(self._parent_id))
+        if len(loops) < 2 or tasks is None:
             return loops
-        task = find_calling_task(self._run.get_first_task())
-        by_prefix = {_build_id_prefix(loop.id): loop for loop in loops}
-        prefixes = self._run.recording.list_prefixes_for(task, self._parent_id, by_prefix)
-        return [by_prefix[prefix] for prefix in prefixes]
+        by_short_id = {_shorten_loop_id(loop.id): loop for loop in loops}
+        free = tasks.list_free_loops(find_calling_task(self._run.get_first_task()), by_short_id)
+        return [by_short_id[short_id] for short_id in free]
 
     def _require_loop(self, loop: LoopBegan | None) -> LoopBegan:
         if loop is None:
@@ -255,7 +256,7 @@ class ModelLog:
         """Return the id of a call in the run, since a provider may use an id again in another step."""
         first_id = self._first_ids.get((step, provider_id), provider_id)
         short_id = first_id if _PLAIN_ID.fullmatch(first_id) else compute_digest(first_id)
-        return f"{_build_id_prefix(self.loop_id)}{step}.{short_id}"
+        return f"{_shorten_loop_id(self.loop_id)}.{step}.{short_id}"
 
     def replay_result(self, call: ToolCall) -> ToolResult:
         """Return the recorded result of a call that is done."""
@@ -317,9 +318,9 @@ class ModelLog:
         warnings.warn(f"{error} The loop went on all the same.", JournalWarning, stacklevel=get_user_stacklevel())
 
 
-def _build_id_prefix(loop_id: str) -> str:
-    """Return how the ids of a loop's calls begin."""
-    return f"{loop_id[-12:]}."
+def _shorten_loop_id(loop_id: str) -> str:
+    """Return what the ids of a loop's calls begin with, up to a dot."""
+    return loop_id[-12:]
 
 
 def _list_contents(event: ModelReplied) -> list[tuple[str, tuple[object, ...]]]:
