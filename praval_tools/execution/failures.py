@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import gc
-import re
 from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable, Iterable, Iterator, MappingView
 from contextlib import suppress
@@ -38,8 +37,7 @@ _UNCOMBINABLE_EXCEPTIONS: Final = (BaseExceptionGroup, UnicodeError, StopIterati
 
 OS_ERROR_ATTRIBUTES: Final = ("errno", "strerror", "filename", "filename2")
 """The attributes of an OSError beside its text; its constructor would mistake our arguments for them."""
-_ERROR_NUMBER: Final = re.compile(r"\[Errno (\d+)\]")
-"""How the text of an OSError begins that has a number."""
+_ERROR_NUMBER_LIMIT: Final = 2**31
 _CONTAINERS: Final = (list, tuple, set, frozenset, deque)
 _VIEWS: Final[tuple[type, ...]] = (type({}.keys()), type({}.values()), type({}.items()), MappingProxyType)
 """Views of mappings; those of an `OrderedDict` derive from these."""
@@ -102,15 +100,21 @@ def find_builtin_base(tool: str, error: BaseException) -> str | None:
     return None if kind is ToolExecutionError else next(filter(is_builtin, kind.__mro__)).__name__
 
 
-def restore_execution_error(base: str | None, message: str, error_type: str, tool: str) -> ToolExecutionError:
-    """Return the error of a replayed call, with the same classes as that of the recorded call."""
+def read_error_number(tool: str, error: BaseException) -> int | None:
+    """Return the `errno` of an `OSError` that *tool* raised, as far as the operating system has such numbers."""
+    number = read_attribute(tool, error, "errno") if has_type(error, OSError) else None
+    return number if type(number) is int and -_ERROR_NUMBER_LIMIT <= number < _ERROR_NUMBER_LIMIT else None
+
+
+def restore_execution_error(
+    base: str | None, message: str, error_type: str, tool: str, number: int | None
+) -> ToolExecutionError:
+    """Return the error of a replayed call, with the same classes as that of the recorded call, and its `errno`."""
     if base is None or not hasattr(builtins, base):
         return ToolExecutionError(message, error_type, tool)
     error = _rebuild_execution_error(base, message, error_type, tool)
     if isinstance(error, OSError):  # whose constructor took our arguments for its own
-        number = _ERROR_NUMBER.match(message)
-        for name in OS_ERROR_ATTRIBUTES:
-            setattr(error, name, int(number[1]) if number and name == "errno" else None)
+        error.errno, error.strerror, error.filename, error.filename2 = number, None, None, None
     return error
 
 

@@ -200,6 +200,7 @@ class AgentToolResult(_ResultEventBase):
     Args:
         attempts: How often the function was started in all.
         by: Who resolved the call, where it was in doubt.
+        error_number: The `errno` of the tool's exception, where that is an `OSError`.
         union_members: Which types of the unions in the return hint the value has, in its order, where its JSON does
             not say it; one empty name where its JSON would be read back as another value, and so stays JSON.
     """
@@ -208,6 +209,7 @@ class AgentToolResult(_ResultEventBase):
 
     attempts: int = 1
     by: str = ""
+    error_number: int | None = None
     union_members: tuple[str, ...] = ()
 
 

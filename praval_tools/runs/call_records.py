@@ -13,7 +13,7 @@ from praval_tools.clock import Clock
 from praval_tools.errors import ToolArgumentsError
 from praval_tools.execution.call_progress import CallProgress
 from praval_tools.execution.effects import RunTool
-from praval_tools.execution.failures import find_builtin_base
+from praval_tools.execution.failures import find_builtin_base, read_error_number
 from praval_tools.journal.codec import EVENT_VERSION, to_json
 from praval_tools.journal.events import (
     AgentToolCall,
@@ -264,6 +264,12 @@ class CallRecordBuilder(msgspec.Struct):
         arguments = self.call.arguments if self.edited_arguments is None else self.edited_arguments
         return hide_quotations(error, arguments, self.plan.redaction_plan, self.secrets)
 
+    def read_error_number(self, tool: str, error: BaseException) -> int | None:
+        """Return the `errno` of what the tool raised, unless it is one of the secrets of the call."""
+        number = read_error_number(tool, error)
+        text = str(number)
+        return number if self.plan.redaction_plan.redact_text(text, self.secrets) == text else None
+
     @property
     def has_exact_names(self) -> bool:
         """Whether tool and agent are written exactly as the call names them."""
@@ -402,6 +408,7 @@ def build_end_record(
         error=result.error if refusal is None else str(refusal),
         latency_ms=result.latency_ms, attempts=result.attempts, detail=detail, error_type=result.error_type,
         error_base=None if error is None else find_builtin_base(result.name, error), union_members=union_members,
+        error_number=None if error is None else builder.read_error_number(result.name, error),
     )  # fmt: skip
     return builder.build_record(event, attempt)
 

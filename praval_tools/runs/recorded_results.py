@@ -35,6 +35,7 @@ class _RecordedEnd(msgspec.Struct, gc=False):
     error: str | None = None
     error_type: str | None = None
     error_base: str | None = None
+    error_number: int | None = None
     latency_ms: float | None = None
     attempts: int | None = None
     decision: DecisionFields | None = None
@@ -99,7 +100,9 @@ def _rebuild_decision(entry: ReplayEntry, outcome: Outcome, fields: DecisionFiel
 
 def _rebuild_exception(entry: ReplayEntry, outcome: Outcome, end: _RecordedEnd) -> BaseException | None:
     if outcome is Outcome.TOOL_ERROR:
-        return restore_execution_error(end.error_base, end.error or "", end.error_type or "", entry.tool)
+        return restore_execution_error(
+            end.error_base, end.error or "", end.error_type or "", entry.tool, end.error_number
+        )
     if outcome is Outcome.INVALID_ARGUMENTS:
         return ToolArgumentsError(entry.tool, end.problems)
     return None

@@ -114,6 +114,16 @@ def to_content_blocks(value: object) -> list[Content] | None:
     return None if all(isinstance(item, str) for item in value) else blocks
 
 
+def read_content(value: object) -> object:
+    """Return the block, or the list of blocks and texts, that was written as *value*; *value* where it is none."""
+    blocks = to_content_blocks(value)
+    if blocks is None:
+        return value
+    if not isinstance(value, list | tuple):
+        return blocks[0]
+    return [item if isinstance(item, str) else block for item, block in zip(value, blocks, strict=True)]
+
+
 def _read_block(value: object) -> Content | None:
     if isinstance(value, Content):
         return value

@@ -19,6 +19,7 @@ from praval_tools.schema.type_hints import NOTHING
 from praval_tools.schema.validator import Validator
 from praval_tools.schema.value_reader import ValueReader
 from praval_tools.tools.compiled import Arguments, ValueHook, add_defaults, compiled_property
+from praval_tools.tools.content import read_content
 from praval_tools.tools.frames import activate_tool_frame
 
 
@@ -111,8 +112,8 @@ class SuppliedSchema:
         return read
 
     def try_encode_argument(self, name: str, value: object) -> object:
-        """Return the value: it is JSON."""
-        return value
+        """Return the value: it is JSON, or `Content` where it was that."""
+        return read_content(value)
 
     def encode_result_text(self, value: object) -> bytes:
         """Return what the function returned as JSON text."""
@@ -127,8 +128,8 @@ class SuppliedSchema:
         return ()
 
     def decode_result(self, value: object, union_members: Sequence[str] = ()) -> object:
-        """Return the value: it is JSON."""
-        return value
+        """Return the value: it is JSON, or `Content` where it was that."""
+        return read_content(value)
 
 
 _SUPPLIED_SCHEMA_LINES: Final = (

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from type_strategies import ask, given_tool
 
-from praval_tools import Outcome
+from praval_tools import Content, Outcome, Tool, ToolRegistry
 from praval_tools.schema.supplied_schema import check_supplied_schema
 
 
@@ -133,3 +133,24 @@ def test_a_model_reads_what_references_lead_to() -> None:
     }  # fmt: skip
 
     assert 'wanted one of "small", "large" or null' in str(ask(given_tool(schema), {"size": "medium"}).error)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Content.image(b"\x89PNG", "image/png"),
+        ["before", Content.audio(b"RIFF", "audio/wav"), Content.of_text("after")],
+        Content.resource("file:///a", text=""),
+        [Content.link("file:///a", "a")],
+        ["a", "b"],
+        {"type": "image", "data": "iVBO"},
+        [],
+    ],
+)
+def test_contents_are_contents_in_a_replay(value: object) -> None:
+    """Broken promise: pictures of services and MCP servers were dicts when their run was resumed."""
+    with ToolRegistry(journal="memory") as registry:
+        registry.register_tool(Tool("given", "Give it.", {"type": "object"}, lambda **values: value, owned_by="ann"))
+        for _ in range(2):
+            with registry.run("r"):
+                assert value == registry.toolset("ann").call("given")
