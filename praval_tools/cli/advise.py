@@ -16,6 +16,7 @@ from praval_tools.cli.progress import track_progress
 from praval_tools.cli.times import PastTimeParam, format_time
 from praval_tools.names import format_count
 from praval_tools.report.advice import Advice, collect_advice
+from praval_tools.report.text import sanitize_text
 
 
 @click.command("advise")
@@ -59,7 +60,7 @@ def advise_command(
 
 def _describe(advice: Advice) -> list[Text]:
     """Return the lines of one advice: what was found, the evidence, the commands."""
-    lines = [Text(advice.text, "bold")]
+    lines = [Text(sanitize_text(advice.text), "bold")]
     if advice.first is not None and advice.last is not None:
         calls = format_count(advice.calls, "call")
         lines.append(Text(f"  {calls}, {format_time(advice.first)} to {format_time(advice.last)} (UTC)", "dim"))

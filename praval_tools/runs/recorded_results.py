@@ -84,17 +84,21 @@ def build_replayed_result(
                 pass
     return ToolResult(
         call_id, entry.tool, entry.agent, outcome, value, end.error, end.error_type, end.latency_ms,
-        attempts, start.repairs, True, _rebuild_decision(entry, outcome, end.decision or start.decision),
+        attempts, start.repairs, True, _rebuild_decision(entry, outcome, end.decision or start.decision, tool),
         _rebuild_exception(entry, outcome, end), max_size if outcome is Outcome.OK else None,
     )  # fmt: skip
 
 
-def _rebuild_decision(entry: ReplayEntry, outcome: Outcome, fields: DecisionFields | None) -> Decision | None:
+def _rebuild_decision(
+    entry: ReplayEntry, outcome: Outcome, fields: DecisionFields | None, tool: AnyTool | None
+) -> Decision | None:
+    """Return the recorded decision; of a refusal with the owner that the tool has now, as none is recorded."""
     if fields is None:
         return None
+    owner = None if fields.allowed or tool is None else tool.metadata.owned_by
     code = "allowed" if fields.allowed else _DECISION_CODES.get(outcome.value, "forbidden")
     return Decision(
-        fields.allowed, code, fields.rule, entry.agent, entry.tool, fields.reason, source=fields.source or None
+        fields.allowed, code, fields.rule, entry.agent, entry.tool, fields.reason, source=fields.source or None, owner=owner
     )
 
 

@@ -235,6 +235,8 @@ def _is_same(value: object, read: object, place: _Place, *, compares_all: bool) 
         values, others = (_list_state(item, lists_all=compares_all) for item in (value, read))
         places: list[_Place] = [(kind, name) for name in _list_field_names(kind, lists_all=compares_all)]
         return all(map(is_same, values, others, chain(places, repeat(None))))
+    if isinstance(read, list) and isinstance(value, Set):  # which has no order
+        return _may_be_json(place) and _has_same_json(value, read)
     if isinstance(read, list | tuple | deque) and isinstance(value, Collection) and not isinstance(value, str | bytes):
         return len(value) == len(read) and all(map(is_same, value, read, repeat(place)))
     if isinstance(read, Set) and isinstance(value, Set):

@@ -59,6 +59,18 @@ class TestAdvise:
         with open_journal(Path("runs.db")) as after:
             assert seq == after.store.last_seq()
 
+    def test_marks_of_direction_are_spelled_out(self, run: Run, app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A model could turn the order of what an operator reads by its arguments."""
+        name = app(SOURCE.replace("x: int", "x: str"))
+        monkeypatch.syspath_prepend(".")
+        with import_module(name).registry as registry:
+            registry.grant("add", "ann")
+            for _ in range(20):
+                registry.execute(ToolCall(None, "add", {"x": "\u202eevil"}, "ann"))
+
+        out = run("advise", "--app", f"{name}:registry")[1]
+        assert "evil" in out and "\u202e" not in out
+
     def test_json(self, run: Run, program: str) -> None:
         """For programs: kinds, terms, evidence, commands."""
         _, out, _ = run("advise", "--app", program, "--json")

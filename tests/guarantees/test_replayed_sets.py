@@ -134,3 +134,17 @@ def test_a_default_set_of_models_hides_secrets_as_ever(tmp_path: Path) -> None:
     ]["scopes"]["default"]
     assert Connection().scopes == result.result
     assert b"mine" not in (tmp_path / "j.db").read_bytes()
+
+
+class Note(BaseModel):
+    text: str
+    data: dict[str, Any]
+
+
+def test_a_model_with_a_set_under_any_is_that_model_again(tmp_path: Path) -> None:
+    """Broken promise: whether it was that or a dict was a matter of the order of the set."""
+    tags = {f"tag {number}" for number in range(20)}
+    first, again = iter_results(Note, Note(text="x", data={"tags": tags}), tmp_path / "j.db")
+
+    assert Note(text="x", data={"tags": tags}) == first.result
+    assert Note(text="x", data={"tags": sorted(tags)}) == again.result

@@ -15,6 +15,7 @@ from praval_tools import (
     Outcome,
     Secret,
     Tool,
+    ToolAccessError,
     ToolCall,
     ToolExecutionError,
     ToolRegistry,
@@ -382,6 +383,14 @@ class TestMatching:
                 with registry.run("r"), pytest.raises(OSError, match="error id") as caught:
                     registry.toolset("ann").call("write", pin=4_711)
                 assert expected == caught.value.errno
+
+    def test_a_replayed_refusal_names_the_owner(self, rig: Rig) -> None:
+        """Broken promise: it said that the tool had none."""
+        rig.registry.tool("close", owned_by="ann", description="Close.")(lambda: None)
+
+        for _ in range(2):
+            with rig.registry.run("r"), pytest.raises(ToolAccessError, match="owner 'ann'"):
+                rig.registry.toolset("bob").call("close")
 
     def test_who_resolves(self, rig: Rig) -> None:
         """The operator alone, a call that is in doubt, with one answer; nothing else changes how it stands."""
