@@ -155,9 +155,13 @@ class EqualCalls:
             return False
         if is_inside(other, path):
             return True
-        if has_own:
+        if task.has_record:
             return self._tasks.are_sequential(path, other)
-        return get_branch(path, other) not in self._branches
+        if get_branch(path, other) in self._branches:
+            return False
+        if self._tasks.has_begun(other):
+            return self._tasks.is_alone(other)
+        return task.path is None or any(map(self._tasks.is_next, self._iter_waiting(other)))
 
 
 _get_position: Final = attrgetter("position")
