@@ -22,7 +22,7 @@ from praval_tools.loop.state_machine import STOP_REASONS, LoopOptions, LoopState
 from praval_tools.loop.tool_search import FoundTools, ToolSearch, list_found_tools, narrow_searches
 from praval_tools.loop.values import LoopEnded, LoopEvent, LoopResult, Model, ModelReply, ModelRequest
 from praval_tools.misuse import explain_misuse
-from praval_tools.names import get_name, get_plain_type, has_type, shorten_repr, to_plain_text
+from praval_tools.names import get_name, get_plain_type, has_type, shorten_repr, suggest_names, to_plain_text
 from praval_tools.registry.agents import Agent
 from praval_tools.registry.export_cache import has_matching_tags, to_tag_set
 from praval_tools.registry.toolset import get_executor
@@ -58,7 +58,8 @@ class ToolLoop:
         tags: Only tools with one of these are offered; calls of others are refused in this loop.
         exclude_tags: No tools with one of these are offered.
         think_augment: Ask for the reason of each call; it is recorded in the journal.
-        answer_tool: The tool whose first successful call ends the loop; what it returned is the result's `answer`.
+        answer_tool: The tool whose first successful call ends the loop; what it returned is the result's `answer`. It
+            has to exist when a loop begins.
         retries: How often a request is sent again that may succeed later.
         retry_wait: Seconds before the first of them, doubled each time; what the provider says counts more.
         tool_search: The model is sent a tool that finds others, and those that it found; None: all of the agent's.
@@ -134,6 +135,7 @@ class ToolLoop:
             ModelError: The model could not be asked; the run can be gone on with.
             RunBusyError: The run is open somewhere else.
             ReplayMismatchError: The run is another conversation's.
+            ToolUsageError: There is no tool of the name `answer_tool`, or the journal that a run needs is missing.
         """
         beginning = self._build_beginning(prompt, history)
         with closing(self._iter_events(beginning, run_id, deps, stream=False)) as events:
@@ -159,7 +161,7 @@ class ToolLoop:
             found_tools = self._make_found_tools(conversation)
             resources = self._build_resources(deps, stream, found_tools)
             if model_log is None or model_log.is_new:
-                self._check_deps(deps)
+                self._check_tools(deps)
             effects = self._build_state_machine(conversation, model_log, deps, found_tools, stream=stream)
             with closing(drive(effects, resources)) as events:
                 yield from events
@@ -194,7 +196,7 @@ class ToolLoop:
             found_tools = self._make_found_tools(conversation)
             resources = self._build_resources(deps, stream, found_tools)
             if model_log is None or model_log.is_new:
-                self._check_deps(deps)
+                self._check_tools(deps)
             effects = self._build_state_machine(conversation, model_log, deps, found_tools, stream=stream)
             async with aclosing(drive_async(effects, resources)) as events:
                 async for event in events:
@@ -236,6 +238,17 @@ class ToolLoop:
         finally:
             if own_run is not None:
                 own_run.__exit__(*sys.exc_info())
+
+    def _check_tools(self, deps: object) -> None:
+        """Refuse to begin where the tool of the answer does not exist, or a tool needs deps and there are none."""
+        state, answer_tool = self._runtime.access_store.state, self._options.answer_tool
+        if answer_tool is not None and state.find_tool_record(state.resolve_tool_name(answer_tool)) is None:
+            raise ToolUsageError(
+                f"answer_tool={shorten_repr(answer_tool)}: there is no such tool, so the loop of {self.agent.name!r} "
+                f"would never end with an answer.{suggest_names(answer_tool, state.tools)}",
+                "no-answer-tool",
+            )
+        self._check_deps(deps)
 
     def _check_deps(self, deps: object) -> None:
         """Refuse to ask a model for calls of tools that need deps where there are none."""

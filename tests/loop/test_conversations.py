@@ -114,6 +114,15 @@ class TestAnswerTool:
             assert 1 == run(ToolLoop(registry.agent("ann"), model, answer_tool="add"), "Go.", "r").answer
         assert [(1, 0)] == RAN
 
+    def test_is_a_tool_that_exists(self, registry: ToolRegistry, run: Run) -> None:
+        """A misspelt name is an error before the first request: the loop would go on until its steps are spent."""
+        model = fake_model("One.")
+
+        with pytest.raises(ToolUsageError, match="Did you mean 'add'") as error:
+            run(ToolLoop(registry.agent("ann"), model, answer_tool="ad"))
+
+        assert ("no-answer-tool", []) == (error.value.code, model.requests)
+
     def test_one_that_waits_for_approval(self, registry: ToolRegistry) -> None:
         """A person decides first; the answer comes when the run is resumed."""
         loop = ToolLoop(registry.agent("ann"), fake_model(("post", {"text": "x"})), answer_tool="post")
