@@ -133,8 +133,7 @@ class AgentToolCall(_CallEventBase):
     A call was allowed and its tool is about to start; durable before it does.
 
     Args:
-        arguments: What the call passed, as JSON: repaired, redacted; without defaults of what was left out. Where
-            converters and validators of a parameter's class make another value, it is the one before.
+        arguments: What the call passed, as JSON: repaired, redacted, without defaults, before converters and validators.
         decision: Why the agent could call it.
         chain: The agents on whose behalf it calls, the nearest first.
         parent_id: The call inside which this one was made.
@@ -342,8 +341,7 @@ class LoopBegan(EventBase):
         run_id: The run.
         agent: Whose tools they are.
         input: What the conversation begins with, redacted.
-        digest: The digest of the input, by which a loop that is begun again is found. It is made with the journal's
-            key if the input holds secrets.
+        digest: Of the input, by which a loop that is begun again is found; by the journal's key if it holds secrets.
         masked: Something in it is secret, so that the loop cannot be continued from this event alone.
         model: The model's name.
         parent_id: The call from whose tool the loop was begun.
