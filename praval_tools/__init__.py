@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from praval_tools.plugins.report import PluginReport
     from praval_tools.registry.collection import ToolCollection
     from praval_tools.registry.discovery import discover_tools
+    from praval_tools.runs.run import Run
 
 __version__ = "0.1.0"
 
@@ -97,7 +98,7 @@ __all__ = [
     "DuplicateToolError", "Grant", "GrantError", "InvalidNameError", "JournalError", "JournalWarning",
     "MissingExtraError", "ModelError", "NotOwnerError", "Outcome", "PluginError", "PluginLoadError", "PluginReport",
     "PluginWarning", "Principal", "Problem", "RegistryClosedError", "RegistryProblem", "Repair", "ReplayMismatchError",
-    "RetryableToolError", "RunBusyError", "Secret", "SubscriberWarning", "Tool", "ToolAccessError",
+    "RetryableToolError", "Run", "RunBusyError", "Secret", "SubscriberWarning", "Tool", "ToolAccessError",
     "ToolApprovalError", "ToolArgumentsError", "ToolCall", "ToolCallError", "ToolCollection", "ToolContext",
     "ToolDefinition", "ToolDefinitionError", "ToolDefinitionWarning", "ToolError", "ToolExecutionError",
     "ToolInDoubtError", "ToolLimitedError", "ToolLog", "ToolMetadata", "ToolProgress", "ToolRegistry", "ToolResult",
@@ -175,8 +176,15 @@ def _import_discovery() -> ModuleType:
     return discovery
 
 
+def _import_run() -> ModuleType:
+    from praval_tools.runs import run
+
+    return run
+
+
 _LAZY_NAMES: dict[str, Callable[[], ModuleType]] = {
     "PluginReport": _import_report,
+    "Run": _import_run,
     "ToolCollection": _import_collection,
     "autoload": _import_loader,
     "discover_tools": _import_discovery,

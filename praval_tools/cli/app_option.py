@@ -115,10 +115,12 @@ def _find_registry(ctx: click.Context, context: LoadingContext) -> ToolRegistry:
     return get_tool_registry()  # the plugins fill it
 
 
-def note_missing_app(ctx: click.Context) -> None:
-    """Print a note where no app is named: what the program declares is not known then."""
-    if find_app_spec(ctx) is None and not select_config(ctx).declares_registry:
+def note_missing_app(ctx: click.Context) -> bool:
+    """Tell whether no app is named: what the program declares is not known then, which a note says."""
+    is_missing = find_app_spec(ctx) is None and not select_config(ctx).declares_registry
+    if is_missing:
         print_note("no app is named, so only installed plugins are known; name yours: --app MODULE:REGISTRY.")
+    return is_missing
 
 
 def load_registry(spec: str) -> ToolRegistry:

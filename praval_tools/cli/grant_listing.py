@@ -36,15 +36,17 @@ def grants_command(ctx: click.Context, *, agent: str | None, tool: str | None, a
         warn_if_undeclared(registry, agent)
     if tool is not None and tool not in registry.state.tools:
         print_note(f"no tool {tool!r} is registered.{suggest_names(tool, registry.state.tools)}")
-    if not grants:
-        note_missing_app(ctx)
+    lacks_app = not grants and note_missing_app(ctx)
     if as_json:
         print_json([_grant_to_json(registry, grant) for grant in grants])
     elif grants:
         rows = [_build_row(registry, grant) for grant in grants]
         print_result(build_grid(_TITLES, rows, unwrapped_columns=(0, 1, 2, 3, 4)))
     else:
-        print_message("No live grants match." if agent or tool else "There are no live grants.")
+        print_message(
+            "No grants of the tools that are known here." if lacks_app
+            else "No live grants match." if agent or tool else "There are no live grants."
+        )  # fmt: skip
 
 
 def _build_row(registry: ToolRegistry, grant: Grant) -> tuple[object, ...]:

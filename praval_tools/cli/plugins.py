@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+from attrs import evolve
 from rich.padding import Padding
 from rich.text import Text
 
@@ -29,6 +30,7 @@ from praval_tools.names import normalize_distribution_name, suggest_names
 from praval_tools.plugins.click_contexts import pass_context
 from praval_tools.plugins.discovery import find_plugins
 from praval_tools.plugins.probe import probe_in_subprocess, report_to_json
+from praval_tools.report.command_line import PROGRAM
 
 strict_option = click.option("--strict", is_flag=True, help="Exit with 1 where any plugin failed.")
 
@@ -104,7 +106,8 @@ def new_command(ctx: click.Context, *, name: str, folder: Path) -> None:
     """Start a plugin of your own: a package called NAME, with a tool, its tests and a README."""
     home = write_plugin(derive_plugin_names(name), folder)
     print_result(Text.assemble("Wrote ", (sanitize_text(home), "bold")))
-    for step in (f"cd {home}", "pip install -e '.[test]'", "python -m pytest", find_command_line(ctx).write("list")):
+    list_tools = evolve(find_command_line(ctx), program=[PROGRAM]).write("list")  # a path may be relative to here
+    for step in (f"cd {home}", "pip install -e '.[test]'", "python -m pytest", list_tools):
         print_result(Text(f"  {step}"))
 
 

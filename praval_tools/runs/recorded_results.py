@@ -98,8 +98,9 @@ def _rebuild_decision(
     owner = None if fields.allowed or tool is None else tool.metadata.owned_by
     code = "allowed" if fields.allowed else _DECISION_CODES.get(outcome.value, "forbidden")
     return Decision(
-        fields.allowed, code, fields.rule, entry.agent, entry.tool, fields.reason, source=fields.source or None, owner=owner
-    )
+        fields.allowed, code, fields.rule, entry.agent, entry.tool, fields.reason, source=fields.source or None,
+        owner=owner,
+    )  # fmt: skip
 
 
 def _rebuild_exception(entry: ReplayEntry, outcome: Outcome, end: _RecordedEnd) -> BaseException | None:
