@@ -12,7 +12,7 @@ from typing import Final
 
 from praval_tools.journal.recorded_tasks import RecordedTasks
 from praval_tools.journal.replay_entry import ReplayEntry, TaskAtWork
-from praval_tools.journal.task_paths import get_branch, get_outer_path, get_turn, is_inside
+from praval_tools.journal.task_paths import get_branch, get_outer_path, is_inside, split_path
 
 
 class EqualCalls:
@@ -98,6 +98,8 @@ class EqualCalls:
             yield from self._iter_next_calls(task.outer_path)
         self._left = [entry for entry in self._left if not entry.is_matched]
         yield from self._left
+        for path in [path for path, waiting in self._waiting.items() if not waiting or waiting[0].is_matched]:
+            next(self._iter_waiting(path), None)  # which forgets it where none is left
         has_own = task.path in self._recorded_paths
         others = [
             other for other in self._waiting if other != task.path and self._may_take(task, other, has_own=has_own)
@@ -110,7 +112,7 @@ class EqualCalls:
         new = self._new.get(outer)
         if new is None:
             own = (path for path in self._recorded_paths if path and get_outer_path(path) == outer)
-            new = self._new[outer] = deque(sorted(own, key=get_turn))
+            new = self._new[outer] = deque(sorted(own, key=_get_number))
         while new and (self._tasks.has_begun(new[0]) or new[0] not in self._waiting):
             new.popleft()
         for path in new:
@@ -165,6 +167,10 @@ class EqualCalls:
 
 
 _get_position: Final = attrgetter("position")
+
+
+def _get_number(path: str) -> int:
+    return split_path(path)[1]
 
 
 def _count_before(waiting: Iterable[ReplayEntry], entry: ReplayEntry) -> int:

@@ -17,12 +17,15 @@ class RecordedTasks:
         entries: Their recorded calls, in order.
     """
 
-    __slots__ = ("_alone", "_last_numbers", "_left", "_live_tasks", "_loop_paths")
+    __slots__ = ("_alone", "_first_paths", "_last_numbers", "_left", "_live_tasks", "_loop_paths")
 
     def __init__(self, entries: Iterable[ReplayEntry] = ()) -> None:
         self._left: dict[str, deque[ReplayEntry]] = {}
         self._live_tasks: dict[str, TaskAtWork] = {}
-        self._last_numbers: dict[str, dict[int, int]] = {}  # by the path of who began them, and by their group
+        self._last_numbers: dict[str, tuple[int, int]] = {}
+        """The highest number and group of those that a task began, by its path."""
+        self._first_paths: dict[tuple[str, int], str] = {}
+        """The first task of each group, by who began it."""
         self._alone = set[str]()
         """Those beside which no other task made calls."""
         self._loop_paths: dict[str, str] = {}
@@ -38,12 +41,13 @@ class RecordedTasks:
         if not path:
             return
         outer, number, group = split_path(path)
-        numbers = self._last_numbers.setdefault(outer, {})
-        numbers[group] = max(number, numbers.get(group, 0))
-        if numbers[group] == 1:
+        last_number, last_group = self._last_numbers.get(outer, (0, 0))
+        self._last_numbers[outer] = max(number, last_number), max(group, last_group)
+        first = self._first_paths.setdefault((outer, group), path)
+        if first == path:
             self._alone.add(path)
         else:
-            self._alone.discard(join_path(outer, 1, group))
+            self._alone.discard(first)
 
     def get_next(self, path: str) -> ReplayEntry | None:
         """Return the first recorded call of a task that was not made again."""
@@ -128,9 +132,8 @@ class RecordedTasks:
         outer = task.outer_path
         while outer.count(".") >= MAX_DEPTH - 1:
             outer = get_outer_path(outer)
-        numbers = self._last_numbers.setdefault(outer, {})
+        number, group = self._last_numbers.get(outer, (0, 0))
         beside = next((path for path in task.iter_paths_beside() if path and get_outer_path(path) == outer), None)
-        group = max(numbers, default=0) + 1 if beside is None else split_path(beside)[2]
-        path = join_path(outer, numbers.get(group, 0) + 1, group)
+        path = join_path(outer, number + 1, group + 1 if beside is None else split_path(beside)[2])
         self._note_path(path)
         return path

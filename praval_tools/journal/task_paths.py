@@ -1,9 +1,9 @@
 """
 The path of a task of asyncio, by which its recorded calls are found again.
 
-`2:1` is the second task of the first group of tasks that the program began; `2:1.1:3` is the first task of the third
-group that this one began. Tasks are in one group if one of them began its calls while another was at work. The task
-that opened the run, or that runs a tool, has the empty path.
+`2:1` is the second task that the program began and that makes calls, in the first group of these; `2:1.4:3` is the
+fourth that this one began, in the third group. Tasks are in one group if one of them made its first call while another
+was at work. The task that opened the run, or that runs a tool, has the empty path.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MAX_DEPTH: Final = 20
 
 
 def join_path(outer: str, number: int, group: int) -> str:
-    """Return the path of the task of that number in that group of those that the one of *outer* began."""
+    """Return the path of the task of that number, and in that group, of those that the one of *outer* began."""
     return f"{outer}{'.' if outer else ''}{number}:{group}"
 
 
@@ -29,12 +29,6 @@ def split_path(path: str) -> tuple[str, int, int]:
 def get_outer_path(path: str) -> str:
     """Return the path of the task that began the one of *path*."""
     return path.rpartition(".")[0]
-
-
-def get_turn(path: str) -> tuple[int, int]:
-    """Return when the task of *path* made its first call, among those that the same task began."""
-    _, number, group = split_path(path)
-    return group, number
 
 
 def is_inside(path: str, outer: str) -> bool:

@@ -59,16 +59,17 @@ class CallingTask:
             self._others = WeakKeyDictionary()
         found = self._others.get(task)
         if found is None:
-            found = self._others[task] = (self if known is None else known).add_task()
+            found = self._others[task] = (self if known is None else known.find_known()).add_task()
         return found
 
     @property
     def outer_path(self) -> str:
         """The path of the task that began it."""
-        outer = self._outer
-        if outer is None:
-            return ""
-        return outer.outer_path if outer.path is None else outer.path  # without, its own call was not looked up
+        return "" if self._outer is None else self._outer.find_known().path or ""
+
+    def find_known(self) -> CallingTask:
+        """Return this task or, as long as it has made no call, the one that began it."""
+        return self if self.path is not None or self._outer is None else self._outer.find_known()
 
     @property
     def has_ended(self) -> bool:

@@ -167,6 +167,28 @@ async def work_with_loops(shop: Shop, clerk: Agent, name: str) -> object:
     return shipped
 
 
+class LookingModel:
+    """A model that looks once."""
+
+    format, name = "openai-chat", "m"
+
+    async def reply(self, request: Any) -> ModelReply | str:
+        """Look, and answer."""
+        if any(message["role"] == "tool" for message in request.messages):
+            return "fine"
+        return ModelReply(calls=(ToolCall("c", "look", {"place": "here"}),))
+
+
+async def work_after_loops(shop: Shop, clerk: Agent, name: str) -> object:
+    """Begin equal loops, and then take an order with a deadline, and one without."""
+    for _ in range(3):
+        await ToolLoop(clerk, LookingModel()).arun("How is the weather?")
+        await shop.pause()
+    first = await asyncio.wait_for(clerk.acall("take"), 60)
+    orders = [first, await clerk.acall("take")]
+    return [await clerk.acall("ship", order=order, by=f"{name}{place}") for place, order in enumerate(orders)]
+
+
 async def work_beside_a_heartbeat(shop: Shop) -> object:
     """Take and ship orders, with deadlines, while another task makes calls."""
 
@@ -224,6 +246,7 @@ PROGRAMS = {
     "a first call that differs": with_workers(work_after_a_look, same_agent=True),
     "a heartbeat": work_beside_a_heartbeat,
     "jobs": handle_jobs,
+    "calls after loops": with_workers(work_after_loops),
     "loops": with_workers(work_with_loops, same_agent=True),
     "a queue": ship_from_a_queue,
 }
