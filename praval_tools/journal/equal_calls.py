@@ -10,9 +10,10 @@ from itertools import takewhile
 from operator import attrgetter
 from typing import Final
 
+from praval_tools.journal.digests import compute_digest
 from praval_tools.journal.recorded_tasks import RecordedTasks
 from praval_tools.journal.replay_entry import ReplayEntry, TaskAtWork
-from praval_tools.journal.task_paths import get_branch, get_outer_path, is_inside, split_path
+from praval_tools.journal.task_paths import get_branch, get_number, get_outer_path, is_inside
 
 
 class EqualCalls:
@@ -26,18 +27,20 @@ class EqualCalls:
     2. while its task has no record: the next call of a recorded task that the same task began, and with which nobody
        goes on; else of one that was alone, and with which a task went on that has ended;
     3. one that its caller left since the run was opened here, without a result;
-    4. one that `_may_take` allows: that was recorded only once, or that no task at work makes again.
+    4. one that `_may_take` allows: that has arguments and was recorded only once, or that no task at work makes again.
 
     Args:
         tasks: The tasks that make calls where these are made.
     """
 
     __slots__ = (
-        "_branches", "_callers", "_last", "_left", "_new", "_recorded_ids", "_recorded_paths", "_tasks", "_waiting",
+        "_branches", "_callers", "_has_arguments", "_last", "_left", "_new", "_recorded_ids", "_recorded_paths",
+        "_tasks", "_waiting",
     )  # fmt: skip
 
     def __init__(self, tasks: RecordedTasks) -> None:
         self._tasks = tasks
+        self._has_arguments = False
         self._waiting: dict[str, deque[ReplayEntry]] = {}
         self._left, self._last = list[ReplayEntry](), list[ReplayEntry]()
         self._recorded_ids, self._recorded_paths, self._callers = set[str](), set[str](), set[str | None]()
@@ -49,6 +52,7 @@ class EqualCalls:
         self._waiting.setdefault(entry.task, deque()).append(entry)
         path = entry.task
         self._recorded_ids.add(entry.call_id)
+        self._has_arguments = entry.digest != _NO_ARGUMENTS
         if path in self._recorded_paths:
             return
         self._recorded_paths.add(path)
@@ -112,7 +116,7 @@ class EqualCalls:
         new = self._new.get(outer)
         if new is None:
             own = (path for path in self._recorded_paths if path and get_outer_path(path) == outer)
-            new = self._new[outer] = deque(sorted(own, key=_get_number))
+            new = self._new[outer] = deque(sorted(own, key=get_number))
         while new and (self._tasks.has_begun(new[0]) or new[0] not in self._waiting):
             new.popleft()
         for path in new:
@@ -148,7 +152,7 @@ class EqualCalls:
             other: The path of another one.
             has_own: Whether *task* goes on with a recorded task that made such calls.
         """
-        if len(self._recorded_ids) == 1:  # as where tasks get from a queue what they do
+        if self._has_arguments and len(self._recorded_ids) == 1:  # as where tasks get from a queue what they do
             return True
         path = f"{task.outer_path}.?" if task.path is None else task.path
         if is_inside(path, other):  # it made such calls before the program had the task of *path*
@@ -167,11 +171,7 @@ class EqualCalls:
 
 
 _get_position: Final = attrgetter("position")
-
-
-def _get_number(path: str) -> int:
-    return split_path(path)[1]
-
+_NO_ARGUMENTS: Final = compute_digest({})
 
 def _count_before(waiting: Iterable[ReplayEntry], entry: ReplayEntry) -> int:
     """Return how many of the equal calls that come first were made before *entry*, which is one of them."""

@@ -345,7 +345,7 @@ class LoopBegan(EventBase):
         masked: Something in it is secret, so that the loop cannot be continued from this event alone.
         model: The model's name.
         parent_id: The call from whose tool the loop was begun.
-        principal: As of the calls of the agent.
+        principal, task: As of the calls of the agent.
     """
 
     type: ClassVar = EventType.LOOP_BEGAN
@@ -358,6 +358,7 @@ class LoopBegan(EventBase):
     model: str = ""
     parent_id: str | None = None
     principal: str = ""
+    task: str = ""
 
 
 @frozen(kw_only=True)

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from praval_tools.journal.replay_entry import ReplayEntry, TaskAtWork
-from praval_tools.journal.task_paths import MAX_DEPTH, get_outer_path, is_inside, join_path, split_path
+from praval_tools.journal.task_paths import MAX_DEPTH, get_number, get_outer_path, is_inside, join_path, split_path
 
 
 class RecordedTasks:
@@ -15,11 +15,12 @@ class RecordedTasks:
 
     Args:
         entries: Their recorded calls, in order.
+        loop_paths: Those that began the recorded loops, by the ids of these.
     """
 
     __slots__ = ("_alone", "_first_paths", "_last_numbers", "_left", "_live_tasks", "_loop_paths")
 
-    def __init__(self, entries: Iterable[ReplayEntry] = ()) -> None:
+    def __init__(self, entries: Iterable[ReplayEntry], loop_paths: dict[str, str]) -> None:
         self._left: dict[str, deque[ReplayEntry]] = {}
         self._live_tasks: dict[str, TaskAtWork] = {}
         self._last_numbers: dict[str, tuple[int, int]] = {}
@@ -28,14 +29,17 @@ class RecordedTasks:
         """The first task of each group, by who began it."""
         self._alone = set[str]()
         """Those beside which no other task made calls."""
-        self._loop_paths: dict[str, str] = {}
-        """The task that made the first call of a loop, by what the ids of its calls begin with."""
+        self._loop_paths = loop_paths
         for entry in entries:
-            self._loop_paths.setdefault(entry.call_id.partition(".")[0], entry.task)
-            if entry.task not in self._left:
-                self._left[entry.task] = deque()
-                self._note_path(entry.task)
-            self._left[entry.task].append(entry)
+            self._add_path(entry.task).append(entry)
+        for path in loop_paths.values():
+            self._add_path(path)
+
+    def _add_path(self, path: str) -> deque[ReplayEntry]:
+        if path not in self._left:
+            self._left[path] = deque()
+            self._note_path(path)
+        return self._left[path]
 
     def _note_path(self, path: str) -> None:
         if not path:
@@ -78,27 +82,29 @@ class RecordedTasks:
         """Tell whether the same task began the two, one after the other, and each was alone."""
         return get_outer_path(path) == get_outer_path(other) and self.is_alone(path) and self.is_alone(other)
 
-    def list_free_loops(self, task: TaskAtWork, loops: Iterable[str]) -> list[str]:
-        """
-        Return the loops with which *task* may go on, those first whose calls it made.
-
-        Args:
-            task: The task that begins a loop.
-            loops: What the ids of their calls begin with, up to a dot.
-        """
+    def list_free_loops(self, task: TaskAtWork, loop_ids: Iterable[str]) -> list[str]:
+        """Return the ids of the loops with which *task* may go on, those first that it began."""
         own_path = task.outer_path if task.path is None else task.path
-        paths = {loop: self._loop_paths.get(loop, "") for loop in loops}
-        own = [loop for loop, path in paths.items() if own_path and path and is_inside(path, own_path)]
-        free = [loop for loop, path in paths.items() if not self._is_of_another(path, own_path)]
-        return list(dict.fromkeys((*own, *free)))
+        paths = {loop_id: self._loop_paths.get(loop_id, "") for loop_id in loop_ids}
+        own = [loop_id for loop_id, path in paths.items() if path == task.path]
+        new = [] if task.has_record else [
+            loop_id for loop_id, path in paths.items()
+            if path and not self.has_begun(path) and get_outer_path(path) == task.outer_path
+        ]  # fmt: skip
+        new.sort(key=lambda loop_id: get_number(paths[loop_id]))
+        others = [loop_id for loop_id, path in paths.items() if self._may_take_loop(task, path, own_path)]
+        return list(dict.fromkeys((*own, *new, *others)))
 
-    def _is_of_another(self, path: str, own_path: str) -> bool:
-        """Tell whether calls of *path* were made inside of a task with which another one goes on, beside *own_path*."""
-        while path and not is_inside(own_path, path):
-            if self.is_at_work(path):
-                return True
-            path = get_outer_path(path)
-        return False
+    def _may_take_loop(self, task: TaskAtWork, path: str, own_path: str) -> bool:
+        """Tell whether *task*, which is inside of *own_path*, may go on with a loop that another task began."""
+        if is_inside(own_path, path) or (is_inside(path, own_path) and not self.is_at_work(path)):
+            return True
+        return self.are_sequential(own_path, path) or not (task.has_record or self.has_begun(path))
+
+    def note_loop(self, task: TaskAtWork, loop_id: str) -> None:
+        """Note that *task* begins a recorded loop again, or a new one: it counts as a call of it."""
+        self._note(task, self._loop_paths.get(loop_id), made_equal_calls=True)
+        self._loop_paths.setdefault(loop_id, task.path or "")
 
     def note_call(self, task: TaskAtWork, entry: ReplayEntry, *, made_equal_calls: bool) -> None:
         """
@@ -109,7 +115,9 @@ class RecordedTasks:
             entry: The call.
             made_equal_calls: Whether the recorded task with which it goes on made such calls.
         """
-        path = entry.task
+        self._note(task, entry.task, made_equal_calls=made_equal_calls)
+
+    def _note(self, task: TaskAtWork, path: str | None, *, made_equal_calls: bool) -> None:
         if path in self._left and self._may_go_on(task, path, made_equal_calls=made_equal_calls):
             task.path, task.has_record = path, True
         elif task.path is None:
@@ -137,3 +145,26 @@ class RecordedTasks:
         path = join_path(outer, number + 1, group + 1 if beside is None else split_path(beside)[2])
         self._note_path(path)
         return path
+
+
+class TasksByCall(dict[str | None, RecordedTasks]):
+    """
+    The tasks that make calls, by the call inside of which they do; None: those of the program itself.
+
+    Args:
+        loops: For each recorded loop: the call inside of which it was begun, its id, and the path of who began it.
+    """
+
+    def __init__(self, loops: Iterable[tuple[str | None, str, str]]) -> None:
+        super().__init__()
+        self._loop_paths: dict[str | None, dict[str, str]] = {}
+        for outer_call, loop_id, path in loops:
+            self._loop_paths.setdefault(outer_call, {})[loop_id] = path
+
+    def __missing__(self, outer_call: str | None) -> RecordedTasks:
+        return self.set_calls(outer_call, [])
+
+    def set_calls(self, outer_call: str | None, entries: Iterable[ReplayEntry]) -> RecordedTasks:
+        """Forget who made calls inside of a call since the run was opened here; return those that made *entries*."""
+        tasks = self[outer_call] = RecordedTasks(entries, self._loop_paths.setdefault(outer_call, {}))
+        return tasks

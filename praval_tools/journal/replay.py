@@ -13,8 +13,8 @@ from praval_tools.errors import ReplayMismatchError
 from praval_tools.forks import ForkSafeLock
 from praval_tools.journal.equal_calls import EqualCalls
 from praval_tools.journal.events import EventType
-from praval_tools.journal.recorded_tasks import RecordedTasks
-from praval_tools.journal.replay_entry import UNFINISHED_STATUSES, ReplayEntry, ReplayQuery, is_edit
+from praval_tools.journal.recorded_tasks import TasksByCall
+from praval_tools.journal.replay_entry import UNFINISHED_STATUSES, ReplayEntry, ReplayQuery, is_edit, read_loop_maker
 from praval_tools.journal.storage.protocol import Record
 
 if TYPE_CHECKING:
@@ -46,22 +46,26 @@ class Recording:
         """Calls about which a person was asked when their process ended: they are as if new, each in its place."""
         self.edited_calls: set[str] = set()
         """The ids of calls that an approver once had run with other arguments than those of their callers."""
+        loops = dict[str, tuple[str | None, str]]()
         for record in records:
-            self._apply_record(record)
+            if record.type == EventType.LOOP_BEGAN:
+                loops[record.id] = read_loop_maker(record)
+            else:
+                self._apply_record(record)
         self.entries = {entry.call_id: entry for entry in sorted(self.entries.values(), key=_get_first_position)}
         places = self._list_places()
         self._recorded_entries = [entry for entry in places if entry.call_id in self.entries]
         self._by_requested_id: dict[str, ReplayEntry] = {}
         self._by_position: dict[str | None, deque[ReplayEntry]] = {}
         self._by_content: dict[_ContentKey, EqualCalls] = {}
-        self.tasks: dict[str | None, RecordedTasks] = {}
-        """The tasks that make calls, by the call inside of which they do; None: those of the program itself."""
+        self.tasks = TasksByCall((self.find_outer_call(parent_id), id, path) for id, (parent_id, path) in loops.items())
         by_outer_call: dict[str | None, list[ReplayEntry]] = {}
         for entry in places:
             by_outer_call.setdefault(self.find_outer_call(entry.parent_id), []).append(entry)
         for outer_call, made in by_outer_call.items():
             if match == "position":  # by content only calls are found that were stopped while the run is open
-                self.tasks[outer_call], self._by_position[outer_call] = RecordedTasks(made), deque(made)
+                self.tasks.set_calls(outer_call, made)
+                self._by_position[outer_call] = deque(made)
             else:
                 self._index_by_content(outer_call, made)
 
@@ -269,7 +273,7 @@ class Recording:
             self._by_content.pop(key, None)
         # a call that was stopped, and ran in a later life, comes after the equal ones that ran before it
         made = sorted(made, key=_get_position)
-        tasks = self.tasks[outer_call] = RecordedTasks(made)
+        tasks = self.tasks.set_calls(outer_call, made)
         for entry in made:
             self._has_waiting_calls = self._has_waiting_calls or entry.is_asked
             for key in keys[entry.call_id]:
@@ -280,23 +284,16 @@ class Recording:
         self._has_waiting_calls = self._has_waiting_calls or entry.is_asked
         for key in self._list_content_keys(entry):
             if (calls := self._by_content.get(key)) is None:
-                calls = self._by_content[key] = EqualCalls(self._get_tasks(key[4]))
+                calls = self._by_content[key] = EqualCalls(self.tasks[key[4]])
             calls.add_again(entry, first=first)
 
     def _note_call(self, entry: ReplayEntry, query: ReplayQuery) -> None:
         """Note which task makes a call: it goes on with the recorded calls of the task that made it, if it can."""
-        task, tasks = query.task, self._get_tasks(self.find_outer_call(query.parent_id))
+        task, tasks = query.task, self.tasks[self.find_outer_call(query.parent_id)]
         equal_calls = list(self._iter_equal_calls(entry))
         tasks.note_call(task, entry, made_equal_calls=any(calls.has_recorded(task.path) for calls in equal_calls))
         for calls in equal_calls:
             calls.add_caller(task.path)
-
-    def _get_tasks(self, outer_call: str | None) -> RecordedTasks:
-        """Return the tasks that make calls inside of a call; None: in the program itself."""
-        tasks = self.tasks.get(outer_call)
-        if tasks is None:
-            tasks = self.tasks[outer_call] = RecordedTasks()
-        return tasks
 
     def _iter_equal_calls(self, entry: ReplayEntry) -> Iterator[EqualCalls]:
         keys = self._list_content_keys(entry)

@@ -365,6 +365,12 @@ class ReplayEntry(msgspec.Struct, eq=False):
         return f"{self.tool}({shorten_repr(arguments, 80)}) by {_describe_caller(self.agent, self.chain)}"
 
 
+def read_loop_maker(record: Record) -> tuple[str | None, str]:
+    """Return the call from which the loop of *record* was begun, and the path of the task that began it."""
+    fields = decode_body(record, _decode_call_fields)
+    return fields.parent_id, fields.task
+
+
 def is_edit(record: Record) -> bool:
     """Tell whether a record is the answer of an approver who wrote other arguments."""
     return record.type == EventType.APPROVAL_ANSWERED and _decode_arguments(record.body).arguments is not None

@@ -31,6 +31,11 @@ def get_outer_path(path: str) -> str:
     return path.rpartition(".")[0]
 
 
+def get_number(path: str) -> int:
+    """Return how many tasks, with this one, had made a call when it made its first, of those beside it."""
+    return split_path(path)[1]
+
+
 def is_inside(path: str, outer: str) -> bool:
     """Tell whether the task of *path* is that of *outer*, or was begun inside of it."""
     return not outer or path == outer or path.startswith(f"{outer}.")

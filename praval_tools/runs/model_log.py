@@ -9,6 +9,8 @@ from base64 import b64encode
 from collections.abc import Generator, Iterable, Sequence
 from typing import Any, Final
 
+import attrs
+
 from praval_tools.access.records import Principal
 from praval_tools.errors import JournalError, JournalWarning, ReplayMismatchError, ToolUsageError, get_user_stacklevel
 from praval_tools.execution.effects import AppendToJournal
@@ -46,6 +48,8 @@ class ModelLog:
     def __init__(self, recorder: Recorder, run: OpenRun, principal: Principal, form: Format) -> None:
         self._recorder, self._run = recorder, run
         self._parent_id = find_parent_id(recorder.runtime, run, None)
+        self._task = find_calling_task(run.get_first_task())
+        self._tasks = run.recording.tasks[run.recording.find_outer_call(self._parent_id)]
         self._agent, self._chain, self._principal = principal.agent, principal.chain, principal.delegation_digest
         self._clock, self._store = recorder.runtime.clock, recorder.store
         self._form, self._secrets = form, ConversationSecrets(recorder.plans, recorder.redactor)
@@ -96,7 +100,8 @@ class ModelLog:
             return last.input
         clean = self._secrets.redact_prompt(self._form, prompt)
         digest = compute_redacted_digest(prompt, clean, self._recorder.redactor.make_digest)
-        match = self._take_first(self._list_free_loops([loop for loop in recorded if loop.digest == digest]))
+        equal = {loop.id: loop for loop in recorded if loop.digest == digest}
+        match = self._take_first(equal[loop_id] for loop_id in self._tasks.list_free_loops(self._task, equal))
         if match is not None:
             self._load_loop(match)
             return prompt
@@ -123,19 +128,10 @@ class ModelLog:
         for loop in loops:
             self.loop_id = loop.id  # before, so that an interrupt after it does not keep the loop
             if self._run.take_loop(loop.id, self):
+                self._tasks.note_loop(self._task, loop.id)
                 return loop
         self.loop_id = ""
         return None
-
-    def _list_free_loops(self, loops: list[LoopBegan]) -> list[LoopBegan]:
-        """Return those of equal *loops* that no other task goes on with; those first whose calls this task made."""
-        recording = self._run.recording
-        tasks = recording.tasks.get(recording.find_outer_call(self._parent_id))
-        if len(loops) < 2 or tasks is None:
-            return loops
-        by_short_id = {_shorten_loop_id(loop.id): loop for loop in loops}
-        free = tasks.list_free_loops(find_calling_task(self._run.get_first_task()), by_short_id)
-        return [by_short_id[short_id] for short_id in free]
 
     def _require_loop(self, loop: LoopBegan | None) -> LoopBegan:
         if loop is None:
@@ -173,6 +169,7 @@ class ModelLog:
             parent_id=self._parent_id, principal=self._principal,
         )  # fmt: skip
         self._take_first([event])
+        event = attrs.evolve(event, task=self._task.path or "")
         self._beginning = self._build_item(event)
 
     def _read_replies(self) -> list[ModelReplied]:
@@ -256,7 +253,7 @@ class ModelLog:
         """Return the id of a call in the run, since a provider may use an id again in another step."""
         first_id = self._first_ids.get((step, provider_id), provider_id)
         short_id = first_id if _PLAIN_ID.fullmatch(first_id) else compute_digest(first_id)
-        return f"{_shorten_loop_id(self.loop_id)}.{step}.{short_id}"
+        return f"{self.loop_id[-12:]}.{step}.{short_id}"
 
     def replay_result(self, call: ToolCall) -> ToolResult:
         """Return the recorded result of a call that is done."""
@@ -316,11 +313,6 @@ class ModelLog:
         if not self._recorder.lenient:
             raise error
         warnings.warn(f"{error} The loop went on all the same.", JournalWarning, stacklevel=get_user_stacklevel())
-
-
-def _shorten_loop_id(loop_id: str) -> str:
-    """Return what the ids of a loop's calls begin with, up to a dot."""
-    return loop_id[-12:]
 
 
 def _list_contents(event: ModelReplied) -> list[tuple[str, tuple[object, ...]]]:

@@ -52,7 +52,7 @@ def replay(recorded: list[str], calls: list[str]) -> tuple[list[str | None], dic
         calls: The calls now: `a=look` is another one than that of `a`; `-a` ends a task.
     """
     entries = record(recorded)
-    tasks, live, contents = RecordedTasks(entries), dict[str, Task](), dict[str, EqualCalls]()
+    tasks, live, contents = RecordedTasks(entries, {}), dict[str, Task](), dict[str, EqualCalls]()
     for entry in entries:
         contents.setdefault(entry.tool, EqualCalls(tasks)).add(entry)
     found = list[str | None]()
@@ -152,7 +152,7 @@ def test_a_call_that_was_left_is_for_any_task() -> None:
     own, left = record(["1:1", "2:1"])
     task = Task("a", {})
     task.path, task.has_record = "1:1", True
-    calls = EqualCalls(RecordedTasks([own]))
+    calls = EqualCalls(RecordedTasks([own], {}))
     calls.add(own)
     calls.add_again(left, first=True)
 
