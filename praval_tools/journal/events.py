@@ -177,8 +177,7 @@ class _ResultEventBase(_CallEventBase):
         result: The tool's value, as JSON; None unless the outcome is ok.
         error: The message that the caller got; None where the outcome is ok.
         detail: The exception's own message, where the caller got an error id instead; or why a worker refused the call.
-        error_type: The class of the tool's exception, or the error's stable code.
-        error_base: The nearest built-in class of the tool's exception, so that a replay raises the same.
+        error_type: The class of the tool's exception, or the error's stable code. *error_base*: its built-in base.
         latency_ms: Milliseconds from the request to the result.
     """
 
