@@ -288,7 +288,11 @@ class ToolLoop:
                 return found_tools.complete_request(request, strict=self._strict, think_augment=self._think_augment)
             return msgspec.structs.replace(request, tools=self._export_tools())
 
-        options = msgspec.structs.replace(self._options, instructions=conversation["instructions"], stream=stream)
+        state, answer_tool = self._runtime.access_store.state, self._options.answer_tool
+        options = msgspec.structs.replace(
+            self._options, instructions=conversation["instructions"], stream=stream,
+            answer_tool=None if answer_tool is None else state.resolve_tool_name(answer_tool),
+        )  # fmt: skip
         machine = LoopStateMachine(
             options, add_tools, self._is_offered, now=self._runtime.clock.monotonic, model_log=model_log,
             **({} if found_tools is None else {"add_results": found_tools.add_results}),

@@ -19,7 +19,7 @@ from praval_tools.schema.type_hints import NOTHING
 from praval_tools.schema.validator import Validator
 from praval_tools.schema.value_reader import ValueReader
 from praval_tools.tools.compiled import Arguments, ValueHook, add_defaults, compiled_property
-from praval_tools.tools.content import read_content
+from praval_tools.tools.content import Content, read_content
 from praval_tools.tools.frames import activate_tool_frame
 
 
@@ -112,26 +112,28 @@ class SuppliedSchema:
         return read
 
     def try_encode_argument(self, name: str, value: object) -> object:
-        """Return the value: it is JSON, or `Content` where it was that."""
-        return read_content(value)
+        """Return the value: it is JSON."""
+        return value
 
     def encode_result_text(self, value: object) -> bytes:
         """Return what the function returned as JSON text."""
         return to_json_bytes(self.encode_result(value))
 
     def write_result(self, value: object) -> tuple[object, tuple[str, ...]]:
-        """Return what the function returned as JSON, which it stays."""
-        return self.encode_result(value), ()
+        """Return what the function returned as JSON, which it stays unless it is `Content`."""
+        return self.encode_result(value), self.find_union_members(value)
 
     def find_union_members(self, value: object) -> tuple[str, ...]:
-        """Return nothing: values stay JSON."""
-        return ()
+        """Return what says that there is `Content` in the value; other values stay JSON."""
+        items = value if isinstance(value, list | tuple) else (value,)
+        return (_CONTENT,) if any(isinstance(item, Content) for item in items) else ()
 
     def decode_result(self, value: object, union_members: Sequence[str] = ()) -> object:
         """Return the value: it is JSON, or `Content` where it was that."""
-        return read_content(value)
+        return read_content(value) if _CONTENT in union_members else value
 
 
+_CONTENT: Final = Content.__name__
 _SUPPLIED_SCHEMA_LINES: Final = (
     # whatever is wrong with a caller's objects, the pipeline reports it
     "try:\n    arguments = copy(check(arguments))\n    if not is_valid(arguments): return MISS\n"

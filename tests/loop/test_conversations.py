@@ -114,6 +114,14 @@ class TestAnswerTool:
             assert 1 == run(ToolLoop(registry.agent("ann"), model, answer_tool="add"), "Go.", "r").answer
         assert [(1, 0)] == RAN
 
+    @pytest.mark.parametrize("name", ["notes.file", "notes_file"])
+    def test_by_each_of_its_names(self, name: str, run: Run) -> None:
+        """Also by the one under which models are sent it."""
+        with ToolRegistry() as made:
+            made.tool("notes.file", owned_by="ann", description="File it.")(lambda: 7)
+
+            assert 7 == run(ToolLoop(made.agent("ann"), fake_model(("notes_file", {})), answer_tool=name)).answer
+
     def test_is_a_tool_that_exists(self, registry: ToolRegistry, run: Run) -> None:
         """A misspelt name is an error before the first request: the loop would go on until its steps are spent."""
         model = fake_model("One.")

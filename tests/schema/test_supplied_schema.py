@@ -135,6 +135,11 @@ def test_a_model_reads_what_references_lead_to() -> None:
     assert 'wanted one of "small", "large" or null' in str(ask(given_tool(schema), {"size": "medium"}).error)
 
 
+def is_content(value: object) -> bool:
+    """Tell whether there are contents in a value, which are no arguments."""
+    return isinstance(value, Content) or (isinstance(value, list) and any(map(is_content, value)))
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -144,6 +149,7 @@ def test_a_model_reads_what_references_lead_to() -> None:
         [Content.link("file:///a", "a")],
         ["a", "b"],
         {"type": "image", "data": "iVBO"},
+        {"type": "text", "text": "hi", "data": None, "mime_type": "", "uri": "", "name": ""},
         [],
     ],
 )
@@ -153,4 +159,4 @@ def test_contents_are_contents_in_a_replay(value: object) -> None:
         registry.register_tool(Tool("given", "Give it.", {"type": "object"}, lambda **values: value, owned_by="ann"))
         for _ in range(2):
             with registry.run("r"):
-                assert value == registry.toolset("ann").call("given")
+                assert value == registry.toolset("ann").call("given", **({} if is_content(value) else {"x": value}))
