@@ -6,14 +6,14 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from heapq import merge
-from itertools import takewhile
+from itertools import chain, takewhile
 from operator import attrgetter
 from typing import Final
 
 from praval_tools.journal.digests import compute_digest
 from praval_tools.journal.recorded_tasks import RecordedTasks
 from praval_tools.journal.replay_entry import ReplayEntry, TaskAtWork
-from praval_tools.journal.task_paths import get_branch, get_number, get_outer_path, is_inside
+from praval_tools.journal.task_paths import get_branch, get_number, get_outer_path, is_inside, iter_outer_paths
 
 
 class EqualCalls:
@@ -119,9 +119,15 @@ class EqualCalls:
             new = self._new[outer] = deque(sorted(own, key=get_number))
         while new and (self._tasks.has_begun(new[0]) or new[0] not in self._waiting):
             new.popleft()
-        for path in new:
-            if not self._tasks.has_begun(path):
-                yield from self._iter_next_call(path)
+        next_calls = chain.from_iterable(self._iter_next_call(path) for path in new if not self._tasks.has_begun(path))
+        first = next(next_calls, None)
+        for path in iter_outer_paths(outer):  # calls that the program made there before it had this task
+            for entry in () if self._tasks.has_begun(path) else self._iter_waiting(path):
+                if first is None or entry.position < first.position:
+                    yield entry
+        if first is not None:
+            yield first
+        yield from next_calls
         for path in list(self._waiting):
             if self._tasks.is_alone(path) and get_outer_path(path) == outer and not self._tasks.is_at_work(path):
                 yield from self._iter_next_call(path)
@@ -155,19 +161,19 @@ class EqualCalls:
         if self._has_arguments and len(self._recorded_ids) == 1:  # as where tasks get from a queue what they do
             return True
         path = f"{task.outer_path}.?" if task.path is None else task.path
-        if is_inside(path, other):  # it made such calls before the program had the task of *path*
-            return other not in self._callers or (not has_own and other == task.outer_path)
-        if self._tasks.is_at_work(other):
+        if is_inside(path, other):
+            return not task.has_record and (other == task.outer_path or other not in self._callers)
+        if self._tasks.is_of_another(other, path):
             return False
         if is_inside(other, path):
             return True
-        if task.has_record:
-            return self._tasks.are_sequential(path, other)
-        if get_branch(path, other) in self._branches:
+        is_next = any(map(self._tasks.is_next, self._iter_waiting(other)))
+        if task.has_record:  # it goes on where another one was begun again
+            return has_own and is_next and self._tasks.are_sequential(path, other)
+        branch = get_branch(path, other)
+        if branch in self._branches or self._tasks.has_recorded(branch):
             return False
-        if self._tasks.has_begun(other):
-            return self._tasks.is_alone(other)
-        return task.path is None or any(map(self._tasks.is_next, self._iter_waiting(other)))
+        return self._tasks.is_alone(other) if self._tasks.has_begun(other) else task.path is None or is_next
 
 
 _get_position: Final = attrgetter("position")

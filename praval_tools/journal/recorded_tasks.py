@@ -6,7 +6,15 @@ from collections import deque
 from collections.abc import Iterable
 
 from praval_tools.journal.replay_entry import ReplayEntry, TaskAtWork
-from praval_tools.journal.task_paths import MAX_DEPTH, get_number, get_outer_path, is_inside, join_path, split_path
+from praval_tools.journal.task_paths import (
+    MAX_DEPTH,
+    get_number,
+    get_outer_path,
+    is_inside,
+    iter_outer_paths,
+    join_path,
+    split_path,
+)
 
 
 class RecordedTasks:
@@ -65,6 +73,14 @@ class RecordedTasks:
         first = self.get_next(entry.task)
         return first is None or entry.comes_first or entry.position <= first.position
 
+    def has_recorded(self, path: str) -> bool:
+        """Tell whether there is a task of *path* in the record."""
+        return path in self._left
+
+    def is_of_another(self, path: str, own_path: str) -> bool:
+        """Tell whether a task at work goes on with the one of *path*, or began it, that did not begin *own_path*."""
+        return any(self.is_at_work(outer) for outer in iter_outer_paths(path) if not is_inside(own_path, outer))
+
     def has_begun(self, path: str) -> bool:
         """Tell whether a task went on with the calls of the one of *path*."""
         return path in self._live_tasks
@@ -79,8 +95,10 @@ class RecordedTasks:
         return path in self._alone
 
     def are_sequential(self, path: str, other: str) -> bool:
-        """Tell whether the same task began the two, one after the other, and each was alone."""
-        return get_outer_path(path) == get_outer_path(other) and self.is_alone(path) and self.is_alone(other)
+        """Tell whether the same task began the two, *other* after the one of *path*, and each was alone."""
+        if not (self.is_alone(path) and self.is_alone(other) and get_outer_path(path) == get_outer_path(other)):
+            return False
+        return get_number(path) < get_number(other)
 
     def list_free_loops(self, task: TaskAtWork, loop_ids: Iterable[str]) -> list[str]:
         """Return the ids of the loops with which *task* may go on, those first that it began."""
@@ -97,9 +115,11 @@ class RecordedTasks:
 
     def _may_take_loop(self, task: TaskAtWork, path: str, own_path: str) -> bool:
         """Tell whether *task*, which is inside of *own_path*, may go on with a loop that another task began."""
-        if is_inside(own_path, path) or (is_inside(path, own_path) and not self.is_at_work(path)):
-            return True
-        return self.are_sequential(own_path, path) or not (task.has_record or self.has_begun(path))
+        if is_inside(own_path, path):
+            return not task.has_record
+        if self.is_of_another(path, own_path):
+            return False
+        return is_inside(path, own_path) or not (task.has_record or self.has_begun(path))
 
     def note_loop(self, task: TaskAtWork, loop_id: str) -> None:
         """Note that *task* begins a recorded loop again, or a new one: it counts as a call of it."""

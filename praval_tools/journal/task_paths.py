@@ -8,6 +8,7 @@ was at work. The task that opened the run, or that runs a tool, has the empty pa
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 MAX_DEPTH: Final = 20
@@ -29,6 +30,14 @@ def split_path(path: str) -> tuple[str, int, int]:
 def get_outer_path(path: str) -> str:
     """Return the path of the task that began the one of *path*."""
     return path.rpartition(".")[0]
+
+
+def iter_outer_paths(path: str) -> Iterator[str]:
+    """Yield *path*, that of the task that began its task, and so on up to the first one."""
+    yield path
+    while path:
+        path = get_outer_path(path)
+        yield path
 
 
 def get_number(path: str) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from praval_tools.journal.digests import compute_digest
 from praval_tools.journal.equal_calls import EqualCalls
 from praval_tools.journal.recorded_tasks import RecordedTasks
 from praval_tools.journal.replay_entry import ReplayEntry
@@ -39,7 +40,8 @@ def record(calls: list[str]) -> list[ReplayEntry]:
     entries = list[ReplayEntry]()
     for position, call in enumerate(calls, 1):
         path, _, content = call.partition("=")
-        entries.append(ReplayEntry(f"c{position}", "ann", content or "pay", position=position, task=path))
+        digest = compute_digest({"what": content} if content else {})
+        entries.append(ReplayEntry(f"c{position}", "ann", content, position=position, task=path, digest=digest))
     return entries
 
 
@@ -62,7 +64,7 @@ def replay(recorded: list[str], calls: list[str]) -> tuple[list[str | None], dic
             live.pop(name[1:]).has_ended = True
             continue
         task = live.setdefault(name, Task(name, live))
-        equal_calls = contents.setdefault(content or "pay", EqualCalls(tasks))
+        equal_calls = contents.setdefault(content, EqualCalls(tasks))
         entry = next(equal_calls.iter_entries(task), None)
         found.append(None if entry is None else entry.call_id)
         made_equal_calls = equal_calls.has_recorded(task.path)
@@ -79,8 +81,8 @@ def replay(recorded: list[str], calls: list[str]) -> tuple[list[str | None], dic
         pytest.param(["", "", ""], ["", "", "", ""], ["c1", "c2", "c3", None], id="one task"),
         pytest.param(["1:1", "2:1", "1:1", "2:1"], ["a", "a", "b", "a", "b", "b"],
                      ["c1", "c3", "c2", None, "c4", None], id="two tasks, in another order"),
-        pytest.param(["", "1:1", "1:1", ""], ["a", "a", "", "a", "", ""], ["c2", "c3", "c1", None, "c4", None],
-                     id="a task and the one that began it"),
+        pytest.param(["=x", "", "1:1", "1:1", ""], ["=x", "a", "a", "", "a", "", ""],
+                     ["c1", "c3", "c4", "c2", None, "c5", None], id="a task and the one that began it"),
         pytest.param(["1:1=x", "2:1=y", "1:1.1:1", "2:1.1:1", "1:1.2:1", "2:1.2:1"],
                      ["b=y", "b.1", "a=x", "a.1", "b.2", "a.2", "a.3"], ["c2", "c4", "c1", "c3", "c6", "c5", None],
                      id="tasks inside of tasks"),
@@ -116,8 +118,15 @@ def replay(recorded: list[str], calls: list[str]) -> tuple[list[str | None], dic
         pytest.param(["1:1=x", "2:1=x", "1:1", "2:1"], ["a", "b"], ["c3", "c4"], id="a call less in front"),
         pytest.param(["1:1", "1:1", "2:1", "2:1", "2:1"], ["a", "-a", "b", "b", "b", "c"],
                      ["c1", "c3", "c4", "c5", None], id="a new task, after one that ended sooner"),
-        pytest.param(["", "", "1:1", "1:1"], ["a", "a", "a", "a", "a"], ["c3", "c4", "c1", "c2", None],
+        pytest.param(["", "", "1:1", "1:1"], ["a", "a", "a", "a", "a"], ["c1", "c2", "c3", "c4", None],
                      id="a program that got tasks in the life before"),
+        pytest.param(["=x", "1:1=y", ""], ["=x", "a=y", "a", ""], ["c1", "c2", None, "c3"],
+                     id="a task without such calls, before the one that began it"),
+        pytest.param(["1:1=x", "2:1=y", "1:1.1:1", "2:1.1:1"], ["a=x", "b=y", "b.1", "b.2", "a.1"],
+                     ["c1", "c2", "c4", None, "c3"], id="tasks inside of tasks, one more"),
+        pytest.param(["1:1=x", "2:1=y", "1:1.1:1"], ["a=x", "b=y", "b.1", "a.1"], ["c1", "c2", None, "c3"],
+                     id="tasks inside of tasks, of which one has no record"),
+        pytest.param(["1:1=x", "1:1", "2:2=y"], ["b=y", "b"], ["c3", None], id="a task after one that does not come"),
         pytest.param(["1:1", "1:1", "2:1", "2:1"], ["a", "a", "a", "b", "b"], ["c1", "c2", None, "c3", "c4"],
                      id="a task that begins later"),
     ],

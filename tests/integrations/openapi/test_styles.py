@@ -125,7 +125,6 @@ class TestQueries:
             ("form", False, COLORS, "color=blue,black"),
             ("form", True, COLOR, "R=100&G=200"),
             ("form", False, COLOR, "color=R,100,G,200"),
-            ("form", False, ["a,b", "c"], "color=a%2Cb,c"),
             ("spaceDelimited", False, COLORS, "color=blue%20black"),
             ("spaceDelimited", False, COLOR, "color=R%20100%20G%20200"),
             ("spaceDelimited", True, COLORS, "color=blue&color=black"),
