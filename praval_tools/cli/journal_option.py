@@ -21,6 +21,7 @@ from praval_tools.journal import Journal
 from praval_tools.journal.storage.open_store import get_store_name, is_database_url, open_store, parse_store_path
 from praval_tools.plugins.click_contexts import call_on_close
 from praval_tools.registry.registry import get_runtime
+from praval_tools.runs.given_results import make_result_encoder
 from praval_tools.runs.registry_journal import make_call_plans
 
 MEMORY_JOURNAL_NAME = "memory"
@@ -198,13 +199,13 @@ def open_selected_journal(ctx: click.Context, *, knows_tools: bool = False) -> J
 
     Args:
         ctx: Of the command.
-        knows_tools: It knows what the tools of that registry mark as secret.
+        knows_tools: It knows what the tools of that registry mark as secret, and what they return.
 
     Raises:
         CommandError: There is none; the text names the fix.
         JournalFileError: The file is not a journal; it is left as it is.
     """
-    location, registry, find_plan = locate_journal(ctx), None, None
+    location, registry, find_plan, encode_result = locate_journal(ctx), None, None, None
     if not location.is_explicit and find_app_spec(ctx) is not None:
         registry = load_app_registry(ctx)
         if (own := registry.journal) is not None and own.name == MEMORY_JOURNAL_NAME:
@@ -216,6 +217,7 @@ def open_selected_journal(ctx: click.Context, *, knows_tools: bool = False) -> J
     store = open_store(location.place)
     call_on_close(ctx, store.close)
     if knows_tools and (registry is not None or get_app_option(ctx) is not None):
-        plans = make_call_plans(get_runtime(registry or load_app_registry(ctx)), store)
-        find_plan = plans.get_redaction_plan_by_name
-    return Journal(store, find_plan=find_plan)
+        runtime = get_runtime(registry or load_app_registry(ctx))
+        find_plan = make_call_plans(runtime, store).get_redaction_plan_by_name
+        encode_result = make_result_encoder(runtime)
+    return Journal(store, find_plan=find_plan, encode_result=encode_result)

@@ -197,12 +197,15 @@ class Journal:
         store: Where the records are.
         clock: Time and ids.
         find_plan: Returns what is secret in the calls of a tool, by its name; None: names alone say it.
+        encode_result: Returns the result of a tool, by its name, as JSON, and which members of unions wrote it.
     """
 
     def __init__(
-        self, store: Store, clock: Clock | None = None, find_plan: Callable[[str], RedactionPlan] | None = None
-    ) -> None:
+        self, store: Store, clock: Clock | None = None, find_plan: Callable[[str], RedactionPlan] | None = None,
+        encode_result: Callable[[str, object], EncodedResult] | None = None,
+    ) -> None:  # fmt: skip
         self._store, self._clock, self._find_plan = store, clock or SystemClock(), find_plan
+        self._encode_result = encode_value if encode_result is None else encode_result
         self._opened_by = get_current_actor()
 
     @property
@@ -293,8 +296,8 @@ class Journal:
         Raises:
             NotOwnerError: The caller is not the operator.
             RunBusyError: The run is open somewhere; resolve the call there.
-            ToolUsageError: No such call is in doubt, not exactly one of the three is passed, or no journal takes the
-                result, such as an infinite number or half of a surrogate pair.
+            ToolUsageError: No such call is in doubt, not exactly one of the three is passed, or the result is none
+                that its tool, if that is known, returns, or that a journal takes, such as an infinite number.
         """
         refuse_others_than_operator("resolve a call in doubt")
         call_id = get_call_id(call_id, run_id)
@@ -304,7 +307,7 @@ class Journal:
 
     def resolve_in_run(
         self, recording: Recording, call_id: str, *, result: object = msgspec.UNSET, error: str | None = None,
-        rerun: bool = False, by: str = "operator", encode_result: Callable[[str, object], EncodedResult] = encode_value,
+        rerun: bool = False, by: str = "operator",
     ) -> None:  # fmt: skip
         """
         Record what came of a call in doubt, in a run whose lease the caller holds; see `resolve`.
@@ -316,7 +319,6 @@ class Journal:
             error: What went wrong.
             rerun: It may run again.
             by: Who resolves it.
-            encode_result: Returns the result of a tool as JSON, and which members of unions wrote it.
         """
         refuse_others_than_operator("resolve a call in doubt")
         entry = get_entry_in_doubt(recording, call_id)
@@ -332,7 +334,7 @@ class Journal:
             event, attempt, value = CallRerun(**head), None, None
         else:
             outcome = Outcome.OK if error is None else Outcome.TOOL_ERROR
-            value, union_members = encode_result(entry.tool, result) if error is None else (None, ())
+            value, union_members = self._encode_result(entry.tool, result) if error is None else (None, ())
             kind = None if error is None else "resolved"
             event = AgentToolResult(
                 **head, outcome=outcome, result=value, error=None if error is None else to_plain_text(error),

@@ -18,6 +18,7 @@ from praval_tools.journal.storage.open_store import open_store
 from praval_tools.journal.storage.protocol import Store, WatchableStore
 from praval_tools.names import shorten_repr
 from praval_tools.runs.call_plans import CallPlans
+from praval_tools.runs.given_results import make_result_encoder
 from praval_tools.runs.recorder import Recorder
 from praval_tools.runs.run import Run
 from praval_tools.schema.secret_names import DEFAULT_SECRET_NAMES
@@ -61,7 +62,8 @@ class RegistryJournal:
                 durability=durability,  # type: ignore[arg-type]
                 lenient=lenient,
             )
-            self.journal = Journal(store, runtime.clock, self.recorder.plans.get_redaction_plan_by_name)
+            find_plan, encode_result = self.recorder.plans.get_redaction_plan_by_name, make_result_encoder(runtime)
+            self.journal = Journal(store, runtime.clock, find_plan, encode_result)
             self.state_store = JournalChangeStore(store, runtime.clock, lenient=lenient)
         except BaseException:
             self.close()

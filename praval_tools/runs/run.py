@@ -13,11 +13,9 @@ from praval_tools.execution.context import resolve_actor
 from praval_tools.execution.deps import use_deps
 from praval_tools.execution.protocols import Dispatcher
 from praval_tools.journal.journal import (
-    EncodedResult,
     Journal,
     RecordedCall,
     build_recorded_call,
-    encode_value,
     get_call_id,
 )
 from praval_tools.journal.replay import MATCH_MODES, MatchMode, Recording
@@ -25,10 +23,8 @@ from praval_tools.misuse import explain_misuse_and_take_plain_arguments
 from praval_tools.names import shorten_repr
 from praval_tools.runs.open_run import OpenRun, current_run, use_run
 from praval_tools.runs.recorder import Recorder
-from praval_tools.schema.type_handler import Unencodable
 from praval_tools.tools.context_settings import use_setting
 from praval_tools.tools.plain_managers import plain_manager
-from praval_tools.tools.value_codec import is_plain_json
 
 _MAX_ID_LENGTH: Final = 1_000
 
@@ -156,31 +152,8 @@ class Run:
         commands.require_operator(actor, "resolve a call in doubt")
         call_id = get_call_id(call_id, self.run_id)
         self._journal.resolve_in_run(
-            self._get_recording(), call_id, result=result, error=error, rerun=rerun, by=actor,
-            encode_result=self._encode_result,
-        )  # fmt: skip
-
-    def _encode_result(self, tool: str, value: object) -> EncodedResult:
-        """
-        Return the result that the operator gives a call, in the declared form if the tool is known.
-
-        Raises:
-            ToolUsageError: The tool could not have returned it.
-        """
-        record = self._recorder.runtime.access_store.state.find_tool_record(tool)
-        if record is None or not record.tool.implementation.is_compilable:
-            return encode_value(tool, value)
-        compiled = record.tool.implementation.compiled
-        try:
-            if is_plain_json(value):  # it stands for what the tool returns
-                return compiled.encode_result(value), compiled.find_union_members(value)
-            return compiled.write_result(value)
-        except Unencodable as error:
-            raise ToolUsageError(
-                f"Tool {record.tool.name!r} could not have returned that: {error}. "
-                f"Say result=… as the tool returns it, or as its JSON.",
-                "no-such-result",
-            ) from None
+            self._get_recording(), call_id, result=result, error=error, rerun=rerun, by=actor
+        )
 
     def toolset(self, agent: object, *, deps: object = None) -> Any:
         """

@@ -384,6 +384,21 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
             return json, members
         return json, members if self._is_read_back(value, json, members, is_declared) else NOT_READ_BACK
 
+    def write_json_result(self, json: object) -> tuple[object, tuple[str, ...]]:
+        """
+        Return JSON that stands for what the function returned as `write_result` would have written that.
+
+        So a set need not be in order, nor a default be there.
+
+        Raises:
+            Unencodable: The function could not have returned that.
+        """
+        json, members = self.encode_result(json), self.find_union_members(json)
+        try:
+            return (json, members) if members else self.write_result(self._read_result(json, ()))
+        except (Mismatch, Unencodable):
+            return json, members
+
     @compiled_property
     def _is_result_whole(self) -> Callable[[object], bool] | None:
         return make_whole_check(self._result_hint)

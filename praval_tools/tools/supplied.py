@@ -123,6 +123,10 @@ class SuppliedSchema:
         """Return what the function returned as JSON, which it stays unless it is `Content`."""
         return self.encode_result(value), self.find_union_members(value)
 
+    def write_json_result(self, json: object) -> tuple[object, tuple[str, ...]]:
+        """Return JSON that stands for what the function returned, which it stays."""
+        return self.encode_result(json), ()
+
     def find_union_members(self, value: object) -> tuple[str, ...]:
         """Return what says that there is `Content` in the value; other values stay JSON."""
         items = value if isinstance(value, list | tuple) else (value,)
