@@ -90,10 +90,19 @@ def _iter_value_problems(value: object, places: Sequence[BoundedValue], label: s
         if not found and None not in orders:
             yield f"{label}: {shorten_repr(value)}: a set is compared in one order: write {shorten_repr(orders[0])}"
     elif isinstance(value, dict):
-        for name, item in value.items():
-            yield from _iter_name_problems(name, places, label)
-            members = [member for place in places for member in place.get_members(name)]
-            yield from _iter_value_problems(item, members, label)
+        problems = [
+            problem for name, item in value.items() for problem in _iter_member_problems(name, item, places, label)
+        ]
+        yield from problems
+        objects = [place.find_whole_object(value) for place in places]
+        if not problems and None not in objects:
+            text = f"{shorten_repr(value)}: an object is compared with all of its fields"
+            yield f"{label}: {text}: write {shorten_repr(objects[0])}, or bounds of its properties"
+
+
+def _iter_member_problems(name: str, value: object, places: Sequence[BoundedValue], label: str) -> Iterator[str]:
+    yield from _iter_name_problems(name, places, label)
+    yield from _iter_value_problems(value, [member for place in places for member in place.get_members(name)], label)
 
 
 def _find_text_problem(text: str, place: BoundedValue, label: str) -> str:

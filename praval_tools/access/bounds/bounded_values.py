@@ -156,6 +156,14 @@ class BoundedValue:
             return None
         return written if isinstance(written, list) and written != items else None
 
+    def find_whole_object(self, members: dict[str, object]) -> object:
+        """Return an object as it is compared, with all of its fields, if that is another; else None."""
+        try:
+            written = self.write(members)
+        except ValueError:
+            return None
+        return written if isinstance(written, dict) and written != members else None
+
     def get_items(self, index: int | None = None) -> list[BoundedValue]:
         """Return what is declared of the item at *index* of an array, or of every item."""
         found = list[BoundedValue]()

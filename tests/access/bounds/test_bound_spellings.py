@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
 
 import pytest
-from pydantic import AnyUrl, BaseModel, ConfigDict, RootModel, create_model
+from pydantic import AnyUrl, BaseModel, ConfigDict, Field, RootModel, create_model
 from type_classes import Color, Level
 from typing_extensions import TypedDict
 
@@ -197,6 +197,51 @@ class TestSets:
         """Broken promise: a set that a bound names is that set. In another order it was never met."""
         with pytest.raises(GrantError, match=r"a set is compared in one order: write \[1, 2\]"):
             grant(set[int], bound, form)
+
+
+@dataclass
+class Target:
+    host: str
+    port: int = 443
+
+
+class Server(BaseModel):
+    host: str
+    port: int = Field(443, alias="po")
+    others: list[Target] = []
+
+
+class TestObjects:
+    @pytest.mark.parametrize("form", FORMS)
+    @pytest.mark.parametrize(
+        ("hint", "given", "written"),
+        [
+            (Target, {"host": "prod"}, {"host": "prod", "port": 443}),
+            (Target | None, {"host": "prod"}, {"host": "prod", "port": 443}),
+            (list[Target], [{"host": "prod"}], [{"host": "prod", "port": 443}]),
+            (dict[str, Target], {"a": {"host": "prod"}}, {"a": {"host": "prod", "port": 443}}),
+            (Server, {"host": "prod"}, {"host": "prod", "po": 443, "others": []}),
+            (
+                Server,
+                {"host": "prod", "po": 1, "others": [{"host": "a"}]},
+                {"host": "prod", "po": 1, "others": [{"host": "a", "port": 443}]},
+            ),
+        ],
+        ids=str,
+    )
+    def test_have_all_of_their_fields(self, hint: Any, given: Any, written: Any, form: str) -> None:
+        """Broken promise: an object that a bound forbids is that object. Without its defaults it was never met."""
+        for bound in ({"const": given}, {"not": {"enum": [given]}}):
+            with pytest.raises(GrantError, match="an object is compared with all of its fields: write "):
+                grant(hint, bound, form)
+
+        assert Outcome.FORBIDDEN is call(grant(hint, {"not": {"const": written}}, form), given, form)
+        assert Outcome.OK is call(grant(hint, {"const": written}, form), given, form)
+
+    def test_of_other_types_are_as_they_are(self) -> None:
+        """Nothing is filled in where a type declares no defaults."""
+        for hint in (dict[str, str], Any):
+            grant(hint, {"const": {"host": "prod"}})
 
 
 class TestTextsInModels:
