@@ -165,9 +165,9 @@ class EqualCalls:
             return not task.has_record and (other == task.outer_path or other not in self._callers)
         if self._tasks.is_of_another(other, path):
             return False
-        if is_inside(other, path):
-            return True
         is_next = any(map(self._tasks.is_next, self._iter_waiting(other)))
+        if is_inside(other, path):
+            return is_next
         if task.has_record:  # it goes on where another one was begun again
             return has_own and is_next and self._tasks.are_sequential(path, other)
         branch = get_branch(path, other)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from praval_tools.journal.replay_entry import ReplayEntry, TaskAtWork
 from praval_tools.journal.task_paths import (
     MAX_DEPTH,
+    get_branch,
     get_number,
     get_outer_path,
     is_inside,
@@ -102,7 +103,7 @@ class RecordedTasks:
 
     def list_free_loops(self, task: TaskAtWork, loop_ids: Iterable[str]) -> list[str]:
         """Return the ids of the loops with which *task* may go on, those first that it began."""
-        own_path = task.outer_path if task.path is None else task.path
+        own_path = f"{task.outer_path}.?" if task.path is None else task.path
         paths = {loop_id: self._loop_paths.get(loop_id, "") for loop_id in loop_ids}
         own = [loop_id for loop_id, path in paths.items() if path == task.path]
         new = [] if task.has_record else [
@@ -114,12 +115,14 @@ class RecordedTasks:
         return list(dict.fromkeys((*own, *new, *others)))
 
     def _may_take_loop(self, task: TaskAtWork, path: str, own_path: str) -> bool:
-        """Tell whether *task*, which is inside of *own_path*, may go on with a loop that another task began."""
+        """Tell whether *task*, whose path is *own_path* or will be beside that, may take a loop that another began."""
         if is_inside(own_path, path):
             return not task.has_record
         if self.is_of_another(path, own_path):
             return False
-        return is_inside(path, own_path) or not (task.has_record or self.has_begun(path))
+        if is_inside(path, own_path):
+            return True
+        return not (task.has_record or self.has_begun(path) or self.has_recorded(get_branch(own_path, path)))
 
     def note_loop(self, task: TaskAtWork, loop_id: str) -> None:
         """Note that *task* begins a recorded loop again, or a new one: it counts as a call of it."""

@@ -126,6 +126,8 @@ def replay(recorded: list[str], calls: list[str]) -> tuple[list[str | None], dic
                      ["c1", "c2", "c4", None, "c3"], id="tasks inside of tasks, one more"),
         pytest.param(["1:1=x", "2:1=y", "1:1.1:1"], ["a=x", "b=y", "b.1", "a.1"], ["c1", "c2", None, "c3"],
                      id="tasks inside of tasks, of which one has no record"),
+        pytest.param(["=x", "1:1=y", "1:1"], ["=x", "", "a=y", "a"], ["c1", None, "c2", "c3"],
+                     id="a task, before one has begun that it begins"),
         pytest.param(["1:1=x", "1:1", "2:2=y"], ["b=y", "b"], ["c3", None], id="a task after one that does not come"),
         pytest.param(["1:1", "1:1", "2:1", "2:1"], ["a", "a", "a", "b", "b"], ["c1", "c2", None, "c3", "c4"],
                      id="a task that begins later"),
