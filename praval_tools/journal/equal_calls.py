@@ -153,6 +153,10 @@ class EqualCalls:
         """
         Tell whether *task* finds calls of the recorded task of *other*, which is not the one with which it goes on.
 
+        As a rule it does not: that one may come to them later. It does where the program has changed, as far as can be
+        seen: they were made by a task that began it, and that makes none now; by one that it began, and that has not
+        begun now; by one after it, where both were alone; or, while it has no record, by one that nobody goes on with.
+
         Args:
             task: The task that makes a call.
             other: The path of another one.
@@ -168,16 +172,17 @@ class EqualCalls:
         is_next = any(map(self._tasks.is_next, self._iter_waiting(other)))
         if is_inside(other, path):
             return is_next
-        if task.has_record:  # it goes on where another one was begun again
+        if task.has_record:
             return has_own and is_next and self._tasks.are_sequential(path, other)
         branch = get_branch(path, other)
-        if branch in self._branches or self._tasks.has_recorded(branch):
+        if branch in self._branches or self._tasks.has_recorded(branch):  # it belongs to another worker
             return False
         return self._tasks.is_alone(other) if self._tasks.has_begun(other) else task.path is None or is_next
 
 
 _get_position: Final = attrgetter("position")
 _NO_ARGUMENTS: Final = compute_digest({})
+
 
 def _count_before(waiting: Iterable[ReplayEntry], entry: ReplayEntry) -> int:
     """Return how many of the equal calls that come first were made before *entry*, which is one of them."""
