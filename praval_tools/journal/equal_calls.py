@@ -34,8 +34,8 @@ class EqualCalls:
     """
 
     __slots__ = (
-        "_branches", "_callers", "_has_arguments", "_last", "_left", "_new", "_recorded_ids", "_recorded_paths",
-        "_tasks", "_waiting",
+        "_branches", "_has_arguments", "_last", "_left", "_new", "_recorded_ids", "_recorded_paths", "_tasks",
+        "_waiting",
     )  # fmt: skip
 
     def __init__(self, tasks: RecordedTasks) -> None:
@@ -43,8 +43,7 @@ class EqualCalls:
         self._has_arguments = False
         self._waiting: dict[str, deque[ReplayEntry]] = {}
         self._left, self._last = list[ReplayEntry](), list[ReplayEntry]()
-        self._recorded_ids, self._recorded_paths, self._callers = set[str](), set[str](), set[str | None]()
-        self._branches = set[str]()
+        self._recorded_ids, self._recorded_paths, self._branches = set[str](), set[str](), set[str]()
         self._new: dict[str, deque[str]] = {}  # those with which nobody went on, by who began them; from the first use
 
     def add(self, entry: ReplayEntry) -> None:
@@ -85,14 +84,6 @@ class EqualCalls:
     def has_recorded(self, path: str | None) -> bool:
         """Tell whether the task of *path* made such calls before the run was opened here."""
         return path in self._recorded_paths
-
-    def add_caller(self, path: str | None) -> None:
-        """Note that the task of *path* makes such calls now."""
-        self._callers.add(path)
-
-    def remove_caller(self, path: str | None) -> None:
-        """Forget that the task of *path* makes such calls: its call was stopped."""
-        self._callers.discard(path)
 
     def iter_entries(self, task: TaskAtWork) -> Iterator[ReplayEntry]:
         """Yield the entries that a call of *task* may repeat, those of its own first."""
@@ -154,8 +145,8 @@ class EqualCalls:
         Tell whether *task* finds calls of the recorded task of *other*, which is not the one with which it goes on.
 
         As a rule it does not: that one may come to them later. It does where the program has changed, as far as can be
-        seen: they were made by a task that began it, and that makes none now; by one that it began, and that has not
-        begun now; by one after it, where both were alone; or, while it has no record, by one that nobody goes on with.
+        seen: they were made by a task that began it, and that makes no calls now; by one that it began, and that makes
+        none; by one after it, where both were alone; or, while it has no record, by one that nobody goes on with.
 
         Args:
             task: The task that makes a call.
@@ -166,7 +157,8 @@ class EqualCalls:
             return True
         path = f"{task.outer_path}.?" if task.path is None else task.path
         if is_inside(path, other):
-            return not task.has_record and (other == task.outer_path or other not in self._callers)
+            is_own = task.path is None and other == task.outer_path
+            return not task.has_record and (is_own or not self._tasks.has_begun(other))
         if self._tasks.is_of_another(other, path):
             return False
         is_next = any(map(self._tasks.is_next, self._iter_waiting(other)))
@@ -175,8 +167,8 @@ class EqualCalls:
         if task.has_record:
             return has_own and is_next and self._tasks.are_sequential(path, other)
         branch = get_branch(path, other)
-        if branch in self._branches or self._tasks.has_recorded(branch):  # it belongs to another worker
-            return False
+        if branch in self._branches or self._tasks.has_recorded(branch) or get_branch(other, path) != other:
+            return False  # one of the two belongs to another worker
         return self._tasks.is_alone(other) if self._tasks.has_begun(other) else task.path is None or is_next
 
 

@@ -133,7 +133,7 @@ class AgentToolCall(_CallEventBase):
     A call was allowed and its tool is about to start; durable before it does.
 
     Args:
-        arguments: What the call passed, as JSON: repaired, redacted, without defaults, before converters or validators.
+        arguments: What the call passed: repaired, redacted, without defaults; if classes convert it, the one before.
         decision: Why the agent could call it.
         chain: The agents on whose behalf it calls, the nearest first.
         parent_id: The call inside which this one was made.

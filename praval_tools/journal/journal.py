@@ -201,7 +201,7 @@ class Journal:
     """
 
     def __init__(
-        self, store: Store, clock: Clock | None = None, find_plan: Callable[[str], RedactionPlan] | None = None,
+        self, store: Store, clock: Clock | None = None, find_plan: Callable[[str], RedactionPlan] | None = None, *,
         encode_result: Callable[[str, object], EncodedResult] | None = None,
     ) -> None:  # fmt: skip
         self._store, self._clock, self._find_plan = store, clock or SystemClock(), find_plan

@@ -244,8 +244,6 @@ class Recording:
         with self._lock:
             if entry.was_entered or (entry.is_claimed and entry not in held):
                 return
-            for calls in self._iter_equal_calls(entry):
-                calls.remove_caller(query.task.path)
             if comes_last:
                 if query.call_id is None and self._match_mode != "position":
                     entry.is_matched = False
@@ -290,10 +288,8 @@ class Recording:
     def _note_call(self, entry: ReplayEntry, query: ReplayQuery) -> None:
         """Note which task makes a call: it goes on with the recorded calls of the task that made it, if it can."""
         task, tasks = query.task, self.tasks[self.find_outer_call(query.parent_id)]
-        equal_calls = list(self._iter_equal_calls(entry))
-        tasks.note_call(task, entry, made_equal_calls=any(calls.has_recorded(task.path) for calls in equal_calls))
-        for calls in equal_calls:
-            calls.add_caller(task.path)
+        made_equal_calls = any(calls.has_recorded(task.path) for calls in self._iter_equal_calls(entry))
+        tasks.note_call(task, entry, made_equal_calls=made_equal_calls)
 
     def _iter_equal_calls(self, entry: ReplayEntry) -> Iterator[EqualCalls]:
         keys = self._list_content_keys(entry)

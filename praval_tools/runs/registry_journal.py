@@ -62,8 +62,8 @@ class RegistryJournal:
                 durability=durability,  # type: ignore[arg-type]
                 lenient=lenient,
             )
-            find_plan, encode_result = self.recorder.plans.get_redaction_plan_by_name, make_result_encoder(runtime)
-            self.journal = Journal(store, runtime.clock, find_plan, encode_result)
+            find_plan = self.recorder.plans.get_redaction_plan_by_name
+            self.journal = Journal(store, runtime.clock, find_plan, encode_result=make_result_encoder(runtime))
             self.state_store = JournalChangeStore(store, runtime.clock, lenient=lenient)
         except BaseException:
             self.close()

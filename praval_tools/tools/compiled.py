@@ -370,8 +370,6 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
         """
         Return what the function returned as JSON, in its declared form, and what `decode_result` needs to read it.
 
-        That is which members of unions wrote it, or that it would be read back as another value.
-
         Raises:
             Unencodable: It has no JSON form, or another one than declared; naming the place.
         """
@@ -385,14 +383,7 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
         return json, members if self._is_read_back(value, json, members, is_declared) else NOT_READ_BACK
 
     def write_json_result(self, json: object) -> tuple[object, tuple[str, ...]]:
-        """
-        Return JSON that stands for what the function returned as `write_result` would have written that.
-
-        So a set need not be in order, nor a default be there.
-
-        Raises:
-            Unencodable: The function could not have returned that.
-        """
+        """Return JSON of what the function returned, with sets in any order and without defaults, as `write_result`."""
         json, members = self.encode_result(json), self.find_union_members(json)
         try:
             return (json, members) if members else self.write_result(self._read_result(json, ()))

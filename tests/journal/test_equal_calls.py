@@ -69,7 +69,6 @@ def replay(recorded: list[str], calls: list[str]) -> tuple[list[str | None], dic
         found.append(None if entry is None else entry.call_id)
         made_equal_calls = equal_calls.has_recorded(task.path)
         tasks.note_call(task, entry or ReplayEntry("new", "ann", "pay"), made_equal_calls=made_equal_calls)
-        equal_calls.add_caller(task.path)
         if entry is not None:
             entry.is_matched = True
     return found, {name: task.path for name, task in live.items()}
@@ -128,6 +127,14 @@ def replay(recorded: list[str], calls: list[str]) -> tuple[list[str | None], dic
                      id="tasks inside of tasks, of which one has no record"),
         pytest.param(["=x", "1:1=y", "1:1"], ["=x", "", "a=y", "a"], ["c1", None, "c2", "c3"],
                      id="a task, before one has begun that it begins"),
+        pytest.param(["=x", "", ""], ["=x", "b=y", "b", "", ""], ["c1", None, None, "c2", "c3"],
+                     id="a new task beside the one that began it"),
+        pytest.param(["=x", "", ""], ["=x", "b=y", "b.1", "", ""], ["c1", None, None, "c2", "c3"],
+                     id="a task of a new one, beside the first one"),
+        pytest.param(["=x", "1:1=y", "", ""], ["=x", "b=y", "b.1", "", ""], ["c1", "c2", None, "c3", "c4"],
+                     id="a task of a known one, beside the first one"),
+        pytest.param(["1:1=x", "1:1.1:1", "1:1.2:2"], ["b=y", "b.1", "a=x", "a.1", "-a.1", "a.2"],
+                     [None, None, "c1", "c2", "c3"], id="a task of a new one, before another one has begun"),
         pytest.param(["1:1=x", "1:1", "2:2=y"], ["b=y", "b"], ["c3", None], id="a task after one that does not come"),
         pytest.param(["1:1", "1:1", "2:1", "2:1"], ["a", "a", "a", "b", "b"], ["c1", "c2", None, "c3", "c4"],
                      id="a task that begins later"),
@@ -147,7 +154,7 @@ def test_are_found_by_their_tasks(recorded: list[str], calls: list[str], found: 
         pytest.param(["1:1", "2:1", "3:2"], ["a", "-a", "b", "-b", "c", "-c", "d"], {"d": "4:3"}, id="a new group"),
         pytest.param(["1:1", "2:2"], ["a", "a"], {"a": "2:2"}, id="a task that goes on with the one after it"),
         pytest.param(["1:1"], ["a=new", "a"], {"a": "1:1"}, id="a new call first"),
-        pytest.param(["1:1.1:1", "2:1"], ["a=new", "a.1"], {"a": "3:2", "a.1": "1:1.1:1"}, id="a new task around it"),
+        pytest.param(["1:1.1:1", "2:1"], ["a=new", "a.1"], {"a": "3:2", "a.1": "2:1"}, id="a new task around it"),
         pytest.param([""], ["a", "b"], {"a": "1:1", "b": "2:1"}, id="one that found a call of the one that began it"),
     ],
 )  # fmt: skip
