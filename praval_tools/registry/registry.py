@@ -165,7 +165,7 @@ class ToolRegistry(ToolCatalogue, ConfiguredByFiles, ConnectedToSources, Observe
         return self._changes.assign(tool_name, agent_name, by, terms)
 
     def grant(self, tool: str | AnyTool, to: str | Agent, *, by: object = None, **terms: Unpack[GrantTerms]) -> Grant:
-        """Like `assign_tool_to_agent`, but returns the grant, and an unknown tool is an `UnknownToolError`."""
+        """Like `assign_tool_to_agent`, which says the *terms*; returns the grant; `UnknownToolError`: no such tool."""
         return self._changes.grant(tool, to, by, terms)
 
     def remove_tool_from_agent(
