@@ -94,10 +94,10 @@ def _iter_value_problems(value: object, places: Sequence[BoundedValue], label: s
             problem for name, item in value.items() for problem in _iter_member_problems(name, item, places, label)
         ]
         yield from problems
-        objects = [place.find_whole_object(value) for place in places]
-        if not problems and None not in objects:
-            text = f"{shorten_repr(value)}: an object is compared with all of its fields"
-            yield f"{label}: {text}: write {shorten_repr(objects[0])}, or bounds of its properties"
+        lacking = [place.list_lacking_fields(value) for place in places]
+        if not problems and all(lacking):
+            text = f"{shorten_repr(value)} lacks {', '.join(map(repr, lacking[0]))}"
+            yield f"{label}: {text}, and is compared with its defaults: write them, too, or bounds of its properties"
 
 
 def _iter_member_problems(name: str, value: object, places: Sequence[BoundedValue], label: str) -> Iterator[str]:

@@ -8,12 +8,20 @@ import types
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from enum import Enum
+from itertools import chain
+from types import NoneType
 from typing import Annotated, Final, get_args
 
 from attrs import evolve, frozen
 
 from praval_tools.forks import first_use_property
-from praval_tools.schema.class_fields import get_all_fields, has_class_fields, is_named_tuple, is_pydantic_model
+from praval_tools.schema.class_fields import (
+    get_all_fields,
+    get_fields,
+    has_class_fields,
+    is_named_tuple,
+    is_pydantic_model,
+)
 from praval_tools.schema.containers import LIST_TYPES
 from praval_tools.schema.decode_hooks import DecodeHooks
 from praval_tools.schema.dict_keys import get_key_handler
@@ -156,13 +164,17 @@ class BoundedValue:
             return None
         return written if isinstance(written, list) and written != items else None
 
-    def find_whole_object(self, members: dict[str, object]) -> object:
-        """Return an object as it is compared, with all of its fields, if that is another; else None."""
+    def list_lacking_fields(self, members: dict[str, object]) -> list[str]:
+        """Return the fields that an object lacks though it always has them where it is compared, by their defaults."""
+        names = [_list_field_names(branch.bare_hint) for branch in self.branches if branch.bare_hint is not NoneType]
+        if not names or not all(names):
+            return []  # it may be of another type, which has no fields
         try:
             written = self.write(members)
         except ValueError:
-            return None
-        return written if isinstance(written, dict) and written != members else None
+            return []
+        lacking = [name for name in dict.fromkeys(chain.from_iterable(names)) if name not in members]
+        return [name for name in lacking if isinstance(written, dict) and name in written]
 
     def get_items(self, index: int | None = None) -> list[BoundedValue]:
         """Return what is declared of the item at *index* of an array, or of every item."""
@@ -246,6 +258,13 @@ def _iter_members(place: BoundedValue, name: str) -> Iterator[BoundedValue]:
         yield from (BoundedValue(_get_field_hint(hint, field), hint) for field in fields)
     elif has_class_fields(hint):
         yield from (evolve(place, hint=item.hint) for item in get_all_fields(hint) if item.key == name)
+
+
+def _list_field_names(hint: Hint) -> list[str]:
+    """Return the keys of the fields that the constructor of a class takes; none for other types."""
+    if is_pydantic_model(hint):
+        return [get_field_key(hint, name) for name in hint.model_fields]
+    return [item.key for item in get_fields(hint)] if has_class_fields(hint) else []
 
 
 def _get_field_hint(model: Hint, name: str) -> Hint:
