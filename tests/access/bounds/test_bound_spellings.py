@@ -256,7 +256,7 @@ class TestObjects:
 
     @pytest.mark.parametrize("form", FORMS)
     def test_lack_nothing_that_their_class_makes(self, form: str) -> None:
-        """What a constructor does not take is no part of what is compared."""
+        """What a constructor does not take is not compared."""
         bound = {"host": "prod", "port": 443}
 
         assert Outcome.FORBIDDEN is call(grant(Seen, {"not": {"const": bound}}, form), {"host": "prod"}, form)
