@@ -13,7 +13,7 @@ from typing import Final
 from praval_tools.journal.digests import compute_digest
 from praval_tools.journal.recorded_tasks import RecordedTasks
 from praval_tools.journal.replay_entry import ReplayEntry, TaskAtWork
-from praval_tools.journal.task_paths import get_branch, get_number, get_outer_path, is_inside, iter_outer_paths
+from praval_tools.journal.task_paths import get_branch, get_number, get_outer_path, is_inside
 
 
 class EqualCalls:
@@ -90,7 +90,7 @@ class EqualCalls:
         if task.path is not None:
             yield from self._iter_waiting(task.path)
         if not task.has_record:
-            yield from self._iter_next_calls(task.outer_path)
+            yield from self._iter_next_calls(task)
         self._left = [entry for entry in self._left if not entry.is_matched]
         yield from self._left
         for path in [path for path, waiting in self._waiting.items() if not waiting or waiting[0].is_matched]:
@@ -102,8 +102,9 @@ class EqualCalls:
         yield from merge(*map(self._iter_waiting, others), key=_get_position)
         yield from (entry for entry in self._last if not entry.is_matched)
 
-    def _iter_next_calls(self, outer: str) -> Iterator[ReplayEntry]:
-        """Yield the next calls of recorded tasks that the one of *outer* began, and with which nobody goes on."""
+    def _iter_next_calls(self, task: TaskAtWork) -> Iterator[ReplayEntry]:
+        """Yield the next calls of recorded tasks that began as *task* did, and with which nobody goes on."""
+        outer = task.outer_path
         new = self._new.get(outer)
         if new is None:
             own = (path for path in self._recorded_paths if path and get_outer_path(path) == outer)
@@ -112,10 +113,8 @@ class EqualCalls:
             new.popleft()
         next_calls = chain.from_iterable(self._iter_next_call(path) for path in new if not self._tasks.has_begun(path))
         first = next(next_calls, None)
-        for path in iter_outer_paths(outer):  # calls that the program made there before it had this task
-            for entry in () if self._tasks.has_begun(path) else self._iter_waiting(path):
-                if first is None or entry.position < first.position:
-                    yield entry
+        if not (task.is_new or self._tasks.has_begun(outer)):  # the program made these before it had the task
+            yield from (one for one in self._iter_waiting(outer) if first is None or one.position < first.position)
         if first is not None:
             yield first
         yield from next_calls
@@ -157,8 +156,8 @@ class EqualCalls:
             return True
         path = f"{task.outer_path}.?" if task.path is None else task.path
         if is_inside(path, other):
-            is_own = task.path is None and other == task.outer_path
-            return not task.has_record and (is_own or not self._tasks.has_begun(other))
+            may_be_its_own = task.path is None or not self._tasks.has_begun(other)
+            return other == task.outer_path and may_be_its_own and not (task.has_record or task.is_new)
         if self._tasks.is_of_another(other, path):
             return False
         is_next = any(map(self._tasks.is_next, self._iter_waiting(other)))

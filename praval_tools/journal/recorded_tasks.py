@@ -126,25 +126,22 @@ class RecordedTasks:
 
     def note_loop(self, task: TaskAtWork, loop_id: str) -> None:
         """Note that *task* begins a recorded loop again, or a new one: it counts as a call of it."""
-        self._note(task, self._loop_paths.get(loop_id), made_equal_calls=True)
+        self.note_call(task, self._loop_paths.get(loop_id), made_equal_calls=True)
         self._loop_paths.setdefault(loop_id, task.path or "")
 
-    def note_call(self, task: TaskAtWork, entry: ReplayEntry, *, made_equal_calls: bool) -> None:
+    def note_call(self, task: TaskAtWork, path: str | None, *, made_equal_calls: bool) -> None:
         """
-        Note that *task* makes the call of *entry* again, or a new one; it goes on with the task of *entry* if it can.
+        Note that *task* makes a call again that the task of *path* made; it goes on with that one if it can.
 
         Args:
             task: The task that makes the call.
-            entry: The call.
-            made_equal_calls: Whether the recorded task with which it goes on made such calls.
+            path: Who made it; None: it is a new one.
+            made_equal_calls: Whether the recorded task with which *task* goes on made such calls.
         """
-        self._note(task, entry.task, made_equal_calls=made_equal_calls)
-
-    def _note(self, task: TaskAtWork, path: str | None, *, made_equal_calls: bool) -> None:
         if path in self._left and self._may_go_on(task, path, made_equal_calls=made_equal_calls):
             task.path, task.has_record = path, True
         elif task.path is None:
-            task.path = self._make_path(task)
+            task.path, task.is_new = self._make_path(task), path is None
         if task.path in self._left:
             self._live_tasks[task.path] = task
 

@@ -163,7 +163,7 @@ class Recording:
                 self._claim(entry, held)
             entry.was_requested = entry.is_matched = True
             entry.is_resolved = entry.was_stopped = False
-            self._note_call(entry, query)
+            self._note_call(entry, query, None if is_new else entry.task)
             if is_new:
                 entry.task = query.task.path or ""
             if query.call_id is None:
@@ -285,11 +285,11 @@ class Recording:
                 calls = self._by_content[key] = EqualCalls(self.tasks[key[4]])
             calls.add_again(entry, first=first)
 
-    def _note_call(self, entry: ReplayEntry, query: ReplayQuery) -> None:
-        """Note which task makes a call: it goes on with the recorded calls of the task that made it, if it can."""
+    def _note_call(self, entry: ReplayEntry, query: ReplayQuery, path: str | None) -> None:
+        """Note which task makes a call: it goes on with the recorded calls of the one of *path*, if it can."""
         task, tasks = query.task, self.tasks[self.find_outer_call(query.parent_id)]
         made_equal_calls = any(calls.has_recorded(task.path) for calls in self._iter_equal_calls(entry))
-        tasks.note_call(task, entry, made_equal_calls=made_equal_calls)
+        tasks.note_call(task, path, made_equal_calls=made_equal_calls)
 
     def _iter_equal_calls(self, entry: ReplayEntry) -> Iterator[EqualCalls]:
         keys = self._list_content_keys(entry)

@@ -42,6 +42,8 @@ class TaskAtWork(Protocol):
     """That of its calls in the record; None until it has made one."""
     has_record: bool
     """Whether it goes on with a recorded task."""
+    is_new: bool
+    """Whether its first call is not in the record."""
 
     @property
     def outer_path(self) -> str:

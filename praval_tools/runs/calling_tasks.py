@@ -27,7 +27,7 @@ class CallingTask:
     A task that makes calls in a run, or inside of one attempt of a call.
 
     `path` is that of its calls in the record; None until it has made one. `has_record` tells whether it goes on with a
-    recorded task; the first one of a run or attempt always does.
+    recorded task; the first one of a run or attempt always does. `is_new`: its first call is not in the record.
 
     Args:
         outer: The task that began it; None for the first one of that run or attempt.
@@ -36,13 +36,14 @@ class CallingTask:
     """
 
     __slots__ = (
-        "_at_work", "_beside", "_most_at_work", "_others", "_outer", "_task", "depth", "has_record", "path", "scope",
+        "_at_work", "_beside", "_most_at_work", "_others", "_outer", "_task", "depth", "has_record", "is_new", "path",
+        "scope",
     )  # fmt: skip
 
     def __init__(
         self, *, outer: CallingTask | None = None, beside: Sequence[CallingTask] = (), task: TaskReference | None = None
     ) -> None:
-        self._outer, self._beside, self.has_record = outer, beside, outer is None
+        self._outer, self._beside, self.has_record, self.is_new = outer, beside, outer is None, False
         self.path: str | None = "" if outer is None else None
         self.scope: CallingTask = self if outer is None else outer.scope
         """The first task of the run or attempt."""

@@ -17,7 +17,7 @@ class Task:
     """A task that makes calls; `a.b` was begun by `a`, and the one without a name by nobody."""
 
     def __init__(self, name: str, others: dict[str, Task]) -> None:
-        self.has_record, self.has_ended = not name, False
+        self.has_record, self.is_new, self.has_ended = not name, False, False
         self.path: str | None = None if name else ""
         self._name, self._others = name, others
 
@@ -68,7 +68,7 @@ def replay(recorded: list[str], calls: list[str]) -> tuple[list[str | None], dic
         entry = next(equal_calls.iter_entries(task), None)
         found.append(None if entry is None else entry.call_id)
         made_equal_calls = equal_calls.has_recorded(task.path)
-        tasks.note_call(task, entry or ReplayEntry("new", "ann", "pay"), made_equal_calls=made_equal_calls)
+        tasks.note_call(task, None if entry is None else entry.task, made_equal_calls=made_equal_calls)
         if entry is not None:
             entry.is_matched = True
     return found, {name: task.path for name, task in live.items()}
@@ -133,6 +133,10 @@ def replay(recorded: list[str], calls: list[str]) -> tuple[list[str | None], dic
                      id="a task of a new one, beside the first one"),
         pytest.param(["=x", "1:1=y", "", ""], ["=x", "b=y", "b.1", "", ""], ["c1", "c2", None, "c3", "c4"],
                      id="a task of a known one, beside the first one"),
+        pytest.param(["=x", "", ""], ["b=y", "b", "b.1", "=x", "", ""], [None, None, None, "c1", "c2", "c3"],
+                     id="a new task, and one that it begins, before the first one"),
+        pytest.param(["=x", "1:1=y", "", ""], ["b=y", "b.1", "=x", "", ""], ["c2", None, "c1", "c3", "c4"],
+                     id="a task of a known one, before the first one"),
         pytest.param(["1:1=x", "1:1.1:1", "1:1.2:2"], ["b=y", "b.1", "a=x", "a.1", "-a.1", "a.2"],
                      [None, None, "c1", "c2", "c3"], id="a task of a new one, before another one has begun"),
         pytest.param(["1:1=x", "1:1", "2:2=y"], ["b=y", "b"], ["c3", None], id="a task after one that does not come"),
