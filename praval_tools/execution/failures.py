@@ -38,6 +38,7 @@ _UNCOMBINABLE_EXCEPTIONS: Final = (BaseExceptionGroup, UnicodeError, StopIterati
 OS_ERROR_ATTRIBUTES: Final = ("errno", "strerror", "filename", "filename2")
 """The attributes of an OSError beside its text; its constructor would mistake our arguments for them."""
 _ERROR_NUMBER_LIMIT: Final = 2**31
+"""Operating systems have an `errno` in 32 bits; others are numbers of the program's own, which are not recorded."""
 _CONTAINERS: Final = (list, tuple, set, frozenset, deque)
 _VIEWS: Final[tuple[type, ...]] = (type({}.keys()), type({}.values()), type({}.items()), MappingProxyType)
 """Views of mappings; those of an `OrderedDict` derive from these."""

@@ -156,8 +156,7 @@ class EqualCalls:
             return True
         path = f"{task.outer_path}.?" if task.path is None else task.path
         if is_inside(path, other):
-            may_be_its_own = task.path is None or not self._tasks.has_begun(other)
-            return other == task.outer_path and may_be_its_own and not (task.has_record or task.is_new)
+            return self._tasks.may_take_of_outer(task, other)
         if self._tasks.is_of_another(other, path):
             return False
         is_next = any(map(self._tasks.is_next, self._iter_waiting(other)))
@@ -165,9 +164,8 @@ class EqualCalls:
             return is_next
         if task.has_record:
             return has_own and is_next and self._tasks.are_sequential(path, other)
-        branch = get_branch(path, other)
-        if branch in self._branches or self._tasks.has_recorded(branch) or get_branch(other, path) != other:
-            return False  # one of the two belongs to another worker
+        if get_branch(path, other) in self._branches or self._tasks.belongs_elsewhere(path, other):
+            return False
         return self._tasks.is_alone(other) if self._tasks.has_begun(other) else task.path is None or is_next
 
 

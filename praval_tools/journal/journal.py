@@ -296,8 +296,8 @@ class Journal:
         Raises:
             NotOwnerError: The caller is not the operator.
             RunBusyError: The run is open somewhere; resolve the call there.
-            ToolUsageError: No such call is in doubt, not exactly one of the three is passed, or the result is none
-                that its tool, if that is known, returns, or that a journal takes, such as an infinite number.
+            ToolUsageError: No such call is in doubt, not exactly one of the three is passed, its tool is known and
+                could not have returned the result, or no journal takes that, such as an infinite number.
         """
         refuse_others_than_operator("resolve a call in doubt")
         call_id = get_call_id(call_id, run_id)

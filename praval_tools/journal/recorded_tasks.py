@@ -31,7 +31,9 @@ class RecordedTasks:
 
     def __init__(self, entries: Iterable[ReplayEntry], loop_paths: dict[str, str]) -> None:
         self._left: dict[str, deque[ReplayEntry]] = {}
+        """The calls of each task that were not made again, by its path."""
         self._live_tasks: dict[str, TaskAtWork] = {}
+        """Who goes on with each, or did last."""
         self._last_numbers: dict[str, tuple[int, int]] = {}
         """The highest number and group of those that a task began, by its path."""
         self._first_paths: dict[tuple[str, int], str] = {}
@@ -74,13 +76,19 @@ class RecordedTasks:
         first = self.get_next(entry.task)
         return first is None or entry.comes_first or entry.position <= first.position
 
-    def has_recorded(self, path: str) -> bool:
-        """Tell whether there is a task of *path* in the record."""
-        return path in self._left
-
     def is_of_another(self, path: str, own_path: str) -> bool:
         """Tell whether a task at work goes on with the one of *path*, or began it, that did not begin *own_path*."""
         return any(self.is_at_work(outer) for outer in iter_outer_paths(path) if not is_inside(own_path, outer))
+
+    def belongs_elsewhere(self, path: str, other: str) -> bool:
+        """Tell whether the task of *path*, or the one of *other*, was begun inside of a recorded one, the other not."""
+        return get_branch(path, other) in self._left or get_branch(other, path) != other
+
+    def may_take_of_outer(self, task: TaskAtWork, outer: str) -> bool:
+        """Tell whether *task* may make the calls of *outer* again, which began it: the program had no task there."""
+        if outer != task.outer_path or task.has_record or task.is_new:
+            return False
+        return task.path is None or not self.has_begun(outer)
 
     def has_begun(self, path: str) -> bool:
         """Tell whether a task went on with the calls of the one of *path*."""
@@ -117,12 +125,12 @@ class RecordedTasks:
     def _may_take_loop(self, task: TaskAtWork, path: str, own_path: str) -> bool:
         """Tell whether *task*, whose path is *own_path* or will be beside that, may take a loop that another began."""
         if is_inside(own_path, path):
-            return not task.has_record
+            return self.may_take_of_outer(task, path)
         if self.is_of_another(path, own_path):
             return False
         if is_inside(path, own_path):
             return True
-        return not (task.has_record or self.has_begun(path) or self.has_recorded(get_branch(own_path, path)))
+        return not (task.has_record or self.has_begun(path) or self.belongs_elsewhere(own_path, path))
 
     def note_loop(self, task: TaskAtWork, loop_id: str) -> None:
         """Note that *task* begins a recorded loop again, or a new one: it counts as a call of it."""

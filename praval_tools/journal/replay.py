@@ -58,7 +58,10 @@ class Recording:
         self._by_requested_id: dict[str, ReplayEntry] = {}
         self._by_position: dict[str | None, deque[ReplayEntry]] = {}
         self._by_content: dict[_ContentKey, EqualCalls] = {}
-        self.tasks = TasksByCall((self.find_outer_call(parent_id), id, path) for id, (parent_id, path) in loops.items())
+        self.tasks = TasksByCall(
+            (self.find_outer_call(parent_id), loop_id, path) for loop_id, (parent_id, path) in loops.items()
+        )
+        """The tasks that make calls, and begin loops, by the call inside of which they do."""
         by_outer_call: dict[str | None, list[ReplayEntry]] = {}
         for entry in places:
             by_outer_call.setdefault(self.find_outer_call(entry.parent_id), []).append(entry)

@@ -26,12 +26,12 @@ class CallingTask:
     """
     A task that makes calls in a run, or inside of one attempt of a call.
 
-    `path` is that of its calls in the record; None until it has made one. `has_record` tells whether it goes on with a
-    recorded task; the first one of a run or attempt always does. `is_new`: its first call is not in the record.
+    `path`, `has_record` and `is_new` are as in `TaskAtWork`; the first task of a run or attempt has a record from the
+    start.
 
     Args:
         outer: The task that began it; None for the first one of that run or attempt.
-        beside: The tasks that this one began, and which may be at work.
+        beside: The tasks that *outer* began, this one among them; some may have ended.
         task: What `refer_to_task` returned in it; by default, it is the one that runs here.
     """
 

@@ -383,7 +383,7 @@ class CompiledSignature(msgspec.Struct, frozen=True, eq=False, dict=True):
         return json, members if self._is_read_back(value, json, members, is_declared) else NOT_READ_BACK
 
     def write_json_result(self, json: object) -> tuple[object, tuple[str, ...]]:
-        """Return JSON of what the function returned, with sets in any order and without defaults, as `write_result`."""
+        """Return *json*, which stands for a result, as `write_result` writes that: sets in order, defaults there."""
         json, members = self.encode_result(json), self.find_union_members(json)
         try:
             return (json, members) if members else self.write_result(self._read_result(json, ()))

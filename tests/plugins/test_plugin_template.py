@@ -87,6 +87,14 @@ class TestTemplate:
             "-m", "praval_tools", "show", "weather_greet", cwd=work
         )
 
+    def test_its_last_command_works_in_the_new_folder(self, tmp_path: Path) -> None:
+        """Broken promise: it began with the path of the program, which was relative to the folder before."""
+        program = os.path.relpath(Path(sys.executable).parent / "praval-tools", tmp_path)
+        command = [program, "plugins", "new", "weather"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+
+        assert "praval-tools list" == done.stdout.splitlines()[-1].strip()
+
     @pytest.mark.parametrize("name", [
         "Weather", "weather station", "../evil", "-x", "1st", "", "a" * 61, "x--y", "praval-tools-1st",
     ])  # fmt: skip

@@ -126,6 +126,25 @@ def test_paths_beside_are_of_tasks_at_work() -> None:
     asyncio.run(main())
 
 
+def test_tasks_that_begin_the_next_one_are_kept_no_longer() -> None:
+    """As where each job begins the one after it, and ends: from the twentieth on, they count as beside each other."""
+
+    async def main() -> list[int]:
+        scope, depths = CallingTask(), list[int]()
+
+        async def work(left: int) -> None:
+            task = find_calling_task(scope)
+            task.path = f"{left}"
+            depths.append(task.depth)
+            if left:
+                await asyncio.create_task(work(left - 1))
+
+        await asyncio.create_task(work(50))
+        return depths
+
+    assert [*range(1, 21), *[20] * 31] == asyncio.run(main())
+
+
 def test_sync_code_belongs_to_who_began_its_thread() -> None:
     """A thread of a task has its path; one that was begun outside of tasks has none."""
 
