@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from enum import Enum
 from itertools import chain
-from types import NoneType
 from typing import Annotated, Final, get_args
 
 from attrs import evolve, frozen
@@ -162,18 +161,19 @@ class BoundedValue:
             written = self.write(items)
         except ValueError:
             return None
-        return written if isinstance(written, list) and written != items else None
+        order = [_to_number(item) for item in written] if isinstance(written, list) else items
+        return order if order != items else None
 
     def list_lacking_fields(self, members: dict[str, object]) -> list[str]:
         """Return the fields that an object lacks though it always has them where it is compared, by their defaults."""
-        names = [_list_field_names(branch.bare_hint) for branch in self.branches if branch.bare_hint is not NoneType]
-        if not names or not all(names):
-            return []  # it may be of another type, which has no fields
+        names = list(chain.from_iterable(_list_field_names(branch.bare_hint) for branch in self.branches))
+        if not names:
+            return []
         try:
             written = self.write(members)
         except ValueError:
             return []
-        lacking = [name for name in dict.fromkeys(chain.from_iterable(names)) if name not in members]
+        lacking = [name for name in dict.fromkeys(names) if name not in members]
         return [name for name in lacking if isinstance(written, dict) and name in written]
 
     def get_items(self, index: int | None = None) -> list[BoundedValue]:
@@ -204,6 +204,11 @@ class BoundedValue:
         keys = [evolve(branch, hint=entry[0]) for branch, entry in entries if entry is not None]
         is_free = len(keys) < len(objects) or any(_is_anything(key.bare_hint) for key in keys)
         return [] if is_free or all(key.bare_hint is str and key.model is None for key in keys) else keys
+
+
+def _to_number(item: object) -> object:
+    """Return a `Decimal` as the number with which a bound names it, where there is one."""
+    return float(item) if isinstance(item, Decimal) and Decimal(repr(float(item))) == item else item
 
 
 def _may_be_text(place: BoundedValue) -> bool:

@@ -198,6 +198,13 @@ class TestSets:
         with pytest.raises(GrantError, match=r"a set is compared in one order: write \[1, 2\]"):
             grant(set[int], bound, form)
 
+    def test_of_decimals_are_named_by_numbers(self) -> None:
+        """The order that an error proposes can be written."""
+        with pytest.raises(GrantError, match=r"write \[0.1, 1.5\]"):
+            grant(set[Decimal], {"const": [1.5, 0.1]})
+
+        assert Outcome.OK is call(grant(set[Decimal], {"const": [0.1, 1.5]}), ["1.5", "0.1"])
+
 
 @dataclass
 class Target:
@@ -234,6 +241,8 @@ class TestObjects:
         [
             (Target, {"host": "prod"}, {"host": "prod", "port": 443}),
             (Target | None, {"host": "prod"}, {"host": "prod", "port": 443}),
+            (Target | str, {"host": "prod"}, {"host": "prod", "port": 443}),
+            (Target | dict[str, str], {"host": "prod"}, {"host": "prod", "port": 443}),
             (list[Target], [{"host": "prod"}], [{"host": "prod", "port": 443}]),
             (dict[str, Target], {"a": {"host": "prod"}}, {"a": {"host": "prod", "port": 443}}),
             (Server, {"host": "prod"}, {"host": "prod", "po": 443, "others": []}),
