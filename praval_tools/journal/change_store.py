@@ -14,7 +14,8 @@ from praval_tools.access.transitions import apply_event
 from praval_tools.clock import Clock
 from praval_tools.errors import JournalError, JournalWarning, get_user_stacklevel
 from praval_tools.journal.codec import build_record
-from praval_tools.journal.events import StoredAccessEvent, get_process_name
+from praval_tools.journal.events import StoredAccessEvent
+from praval_tools.journal.process_name import get_process_name
 from praval_tools.journal.storage.protocol import Item, Record, StateRow, Status, Store, Uses
 from praval_tools.journal.stored_changes import build_stored_rows, read_stored_changes
 

@@ -34,16 +34,19 @@ class EqualCalls:
     """
 
     __slots__ = (
-        "_branches", "_has_arguments", "_last", "_left", "_new", "_recorded_ids", "_recorded_paths", "_tasks",
+        "_branches", "_last", "_left", "_new", "_only", "_recorded_ids", "_recorded_paths", "_taker", "_tasks",
         "_waiting",
     )  # fmt: skip
 
     def __init__(self, tasks: RecordedTasks) -> None:
         self._tasks = tasks
-        self._has_arguments = False
         self._waiting: dict[str, deque[ReplayEntry]] = {}
         self._left, self._last = list[ReplayEntry](), list[ReplayEntry]()
         self._recorded_ids, self._recorded_paths, self._branches = set[str](), set[str](), set[str]()
+        self._only: ReplayEntry | None = None
+        """The entry, where only one was recorded and has arguments."""
+        self._taker: str | None = None
+        """The path of the other task that got it since the run was opened here."""
         self._new: dict[str, deque[str]] = {}  # those with which nobody went on, by who began them; from the first use
 
     def add(self, entry: ReplayEntry) -> None:
@@ -51,7 +54,7 @@ class EqualCalls:
         self._waiting.setdefault(entry.task, deque()).append(entry)
         path = entry.task
         self._recorded_ids.add(entry.call_id)
-        self._has_arguments = entry.digest != _NO_ARGUMENTS
+        self._only = entry if entry.digest != _NO_ARGUMENTS and len(self._recorded_ids) == 1 else None
         if path in self._recorded_paths:
             return
         self._recorded_paths.add(path)
@@ -84,6 +87,22 @@ class EqualCalls:
     def has_recorded(self, path: str | None) -> bool:
         """Tell whether the task of *path* made such calls before the run was opened here."""
         return path in self._recorded_paths
+
+    def note_taker(self, entry: ReplayEntry, path: str) -> None:
+        """Note that the task of *path* makes the call of *entry* again."""
+        if entry is self._only:
+            self._taker = None if path == entry.task else path
+
+    def exchange(self, path: str) -> ReplayEntry | None:
+        """
+        Return the call of the task of *path* that another task got, and that is that one's from now on.
+
+        So the next time each finds what it got now: this one has made an equal call, which is new.
+        """
+        if self._only is None or self._taker is None or self._only.task != path:
+            return None
+        self._only.task, self._taker = self._taker, None
+        return self._only
 
     def iter_entries(self, task: TaskAtWork) -> Iterator[ReplayEntry]:
         """Yield the entries that a call of *task* may repeat, those of its own first."""
@@ -152,7 +171,7 @@ class EqualCalls:
             other: The path of another one.
             has_own: Whether *task* goes on with a recorded task that made such calls.
         """
-        if self._has_arguments and len(self._recorded_ids) == 1:  # as where tasks get from a queue what they do
+        if self._only is not None:  # as where tasks get from a queue what they do
             return True
         path = f"{task.outer_path}.?" if task.path is None else task.path
         if is_inside(path, other):

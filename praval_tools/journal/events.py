@@ -7,12 +7,9 @@ The changes of access are the event classes from which the state of access is bu
 from __future__ import annotations
 
 import math
-import os
-import socket
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import cache
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal, get_args
 
@@ -21,25 +18,12 @@ from attrs.validators import instance_of
 
 from praval_tools.access import events
 from praval_tools.errors import Problem
-from praval_tools.forks import handle_forks
 from praval_tools.journal.recorded_decisions import RecordedDecision
 from praval_tools.schema.coercion import Repair
 from praval_tools.tools.call import Outcome
 
 INTERVENTION_PREFIX: Final = "intervention:"
 """How the ids of the calls begin that a person approved in Praval; the answer to one says that the yes was used."""
-
-_HOSTNAME: Final = socket.gethostname()
-
-
-@cache
-def get_process_name() -> str:
-    """Return the name of this process in the journal: its host and its number."""
-    return f"{_HOSTNAME}:{os.getpid()}"
-
-
-handle_forks(get_process_name, in_child=lambda function: function.cache_clear())
-
 
 class EventType(StrEnum):
     """The type of an event, as JSON and the tables of a store name it."""
@@ -146,6 +130,7 @@ class AgentToolCall(_CallEventBase):
         has_given_id: Whether the caller gave a call of a run its id; else the library made it.
         position: Its number in the run; zero outside of runs. *after*: that of the call whose result came last before.
         task: The path of the asyncio task that made it, such as `2:1`; empty for the one that opened the run.
+        exchange: The id of an equal call of its task that another task got, and the path of that one; or nothing.
     """
 
     type: ClassVar = EventType.AGENT_TOOL_CALL
@@ -165,6 +150,7 @@ class AgentToolCall(_CallEventBase):
     position: int = 0
     after: int | None = None
     task: str = ""
+    exchange: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)
@@ -236,7 +222,8 @@ class CallRefused(_CallEventBase):
         error: The message that the caller got; *error_type* is its stable code.
         problems: What is wrong with the arguments.
         toolcall_reason: Why the model made the call, where it is required to say so.
-        chain, parent_id, digest, given, principal, has_given_id, position, after, task: As in an `AgentToolCall`.
+        digest, chain, parent_id, given, principal, has_given_id, position, after: As in an `AgentToolCall`.
+        task, exchange: As in that, too.
     """
 
     type: ClassVar = EventType.CALL_REFUSED
@@ -257,6 +244,7 @@ class CallRefused(_CallEventBase):
     position: int = 0
     after: int | None = None
     task: str = ""
+    exchange: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)
@@ -273,7 +261,7 @@ class ApprovalAsked(_CallEventBase):
         digest: Under the journal's key, of all that the answer is bound to.
         secret_arguments: The names of the arguments that are, or hold, secrets; `*`: all that the tool does not name.
         call_digest: The digest of an `AgentToolCall`, by which a replay finds the call; empty outside of runs.
-        chain, parent_id, given, principal, has_given_id, position, after, task: As in an `AgentToolCall`.
+        chain, parent_id, given, principal, has_given_id, position, after, task, exchange: As in an `AgentToolCall`.
     """
 
     type: ClassVar = EventType.APPROVAL_ASKED
@@ -294,6 +282,7 @@ class ApprovalAsked(_CallEventBase):
     position: int = 0
     after: int | None = None
     task: str = ""
+    exchange: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)

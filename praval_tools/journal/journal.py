@@ -21,8 +21,8 @@ from praval_tools.journal.events import (
     CallRerun,
     EventType,
     JournalEvent,
-    get_process_name,
 )
+from praval_tools.journal.process_name import get_process_name
 from praval_tools.journal.recorded_decisions import RecordedDecision
 from praval_tools.journal.redaction.marker_key import load_store_key
 from praval_tools.journal.redaction.redactor import RedactionPlan, Redactor

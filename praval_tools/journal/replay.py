@@ -53,6 +53,7 @@ class Recording:
             else:
                 self._apply_record(record)
         self.entries = {entry.call_id: entry for entry in sorted(self.entries.values(), key=_get_first_position)}
+        self._apply_exchanges()
         places = self._list_places()
         self._recorded_entries = [entry for entry in places if entry.call_id in self.entries]
         self._by_requested_id: dict[str, ReplayEntry] = {}
@@ -87,6 +88,13 @@ class Recording:
         if not entry.position:
             entry.set_position(self._last_position + 1)  # older releases recorded none
         self._last_position = max(self._last_position, entry.position)
+
+    def _apply_exchanges(self) -> None:
+        """Let each recorded call that another task got be one of that task, after those that this one had made."""
+        for entry in self.entries.values():
+            if entry.exchange and (got := self.entries.get(entry.exchange[0])) is not None:
+                got.task = entry.exchange[1]
+                got.set_position(entry.position)
 
     def _list_places(self) -> list[ReplayEntry]:
         """Return the recorded calls in order; one that was released leaves its place to the next equal call."""
@@ -166,9 +174,7 @@ class Recording:
                 self._claim(entry, held)
             entry.was_requested = entry.is_matched = True
             entry.is_resolved = entry.was_stopped = False
-            self._note_call(entry, query, None if is_new else entry.task)
-            if is_new:
-                entry.task = query.task.path or ""
+            self._note_call(entry, query, is_new=is_new)
             if query.call_id is None:
                 entry.was_requested_without_id = True
             else:
@@ -288,11 +294,21 @@ class Recording:
                 calls = self._by_content[key] = EqualCalls(self.tasks[key[4]])
             calls.add_again(entry, first=first)
 
-    def _note_call(self, entry: ReplayEntry, query: ReplayQuery, path: str | None) -> None:
-        """Note which task makes a call: it goes on with the recorded calls of the one of *path*, if it can."""
+    def _note_call(self, entry: ReplayEntry, query: ReplayQuery, *, is_new: bool) -> None:
+        """Note which task makes a call: it goes on with the recorded calls of the one that made it, if it can."""
         task, tasks = query.task, self.tasks[self.find_outer_call(query.parent_id)]
-        made_equal_calls = any(calls.has_recorded(task.path) for calls in self._iter_equal_calls(entry))
-        tasks.note_call(task, path, made_equal_calls=made_equal_calls)
+        equal_calls = list(self._iter_equal_calls(entry))
+        made_equal_calls = any(calls.has_recorded(task.path) for calls in equal_calls)
+        tasks.note_call(task, None if is_new else entry.task, made_equal_calls=made_equal_calls)
+        path = task.path or ""
+        if is_new:
+            entry.task = path
+        for calls in equal_calls:
+            if not is_new:
+                calls.note_taker(entry, path)
+            elif (got := calls.exchange(path)) is not None:
+                got.set_position(entry.position)
+                entry.exchange = got.call_id, got.task
 
     def _iter_equal_calls(self, entry: ReplayEntry) -> Iterator[EqualCalls]:
         keys = self._list_content_keys(entry)

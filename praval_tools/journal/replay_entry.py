@@ -121,6 +121,7 @@ class _CallFields(msgspec.Struct, gc=False):
     position: int = 0
     after: int | None = None
     task: str = ""
+    exchange: tuple[str, ...] = ()
     outcome: str = ""
     by: str = ""
 
@@ -173,6 +174,8 @@ class ReplayEntry(msgspec.Struct, eq=False):
     """The position of the call whose result reached its caller last before it was made, as far as that is recorded."""
     task: str = ""
     """The path of the task that made it."""
+    exchange: tuple[str, ...] = ()
+    """The id of an equal call of its task that another task got, and the path of that one; or nothing."""
     has_given_id: bool = False
     """Whether its caller gave it its id; else the library made that."""
     attempts: int = -1
@@ -245,7 +248,7 @@ class ReplayEntry(msgspec.Struct, eq=False):
             self.first_position = 0
         self.digest, self.given_digest, self.parent_id = digest, fields.given, fields.parent_id
         self.chain, self.principal, self.has_given_id = fields.chain, fields.principal, fields.has_given_id
-        self.task = fields.task
+        self.task, self.exchange = fields.task, fields.exchange
         self.after = fields.after if self.after is None else self.after
         if fields.position:
             self.set_position(fields.position)

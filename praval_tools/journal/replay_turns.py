@@ -14,7 +14,8 @@ def group_recorded_calls(recording: Recording) -> dict[str | None, list[tuple[in
     that, of its own first record.
     """
     recorded = [entry for entry in list(recording.entries.values()) if entry.begun_number]
-    by_position: dict[int | None, ReplayEntry] = {entry.position: entry for entry in recorded}
+    by_position: dict[int | None, ReplayEntry] = {entry.first_position: entry for entry in recorded}
+    by_position.update((entry.position, entry) for entry in recorded)
     calls: dict[str | None, list[tuple[int, ReplayEntry]]] = {}
     for entry in recorded:
         before = by_position.get(entry.after)

@@ -18,7 +18,8 @@ from praval_tools.clock import Clock
 from praval_tools.errors import ToolUsageError
 from praval_tools.forks import ForkSafeLock, handle_forks
 from praval_tools.journal.codec import build_record, from_json
-from praval_tools.journal.events import ApprovalAnswered, ApprovalAsked, EventType, get_process_name
+from praval_tools.journal.events import ApprovalAnswered, ApprovalAsked, EventType
+from praval_tools.journal.process_name import get_process_name
 from praval_tools.journal.redaction.redactor import RedactionPlan
 from praval_tools.journal.redaction.secret_search import SecretMarkers
 from praval_tools.journal.redaction.short_secrets import MARKER_PATTERN

@@ -13,7 +13,8 @@ from praval_tools.config.plugins import PluginsConfig
 from praval_tools.errors import PluginWarning, ToolUsageError, get_user_stacklevel
 from praval_tools.forks import ForkSafeLock
 from praval_tools.journal.codec import build_record
-from praval_tools.journal.events import PluginFailed, PluginLoaded, get_process_name
+from praval_tools.journal.events import PluginFailed, PluginLoaded
+from praval_tools.journal.process_name import get_process_name
 from praval_tools.journal.storage.protocol import Item
 from praval_tools.names import describe_registry, get_class_name
 from praval_tools.plugins.discovery import InstalledPlugin, PluginKey

@@ -23,8 +23,8 @@ from praval_tools.journal.events import (
     CallRerun,
     EventType,
     LateResult,
-    get_process_name,
 )
+from praval_tools.journal.process_name import get_process_name
 from praval_tools.journal.recorded_decisions import to_recorded_decision
 from praval_tools.journal.redaction.secret_search import NO_SECRETS, SecretMarkers
 from praval_tools.journal.replay_entry import LIBRARY, ReplayQuery
@@ -141,6 +141,7 @@ class _CallEventBody(_EventBody, omit_defaults=True, kw_only=True, gc=False):
     position: int = 0
     after: int | None = None
     task: str = ""
+    exchange: tuple[str, ...] = ()
 
 
 class _ResultEventBody(_EventBody, omit_defaults=True, kw_only=True, gc=False):
@@ -178,6 +179,7 @@ class CallRecordBuilder(msgspec.Struct):
         query: The query that finds the call on replay; None outside runs.
         has_given_id: Whether the caller gave a call of a run its id.
         position: The number of the call in its run.
+        exchange: As in the `ReplayEntry`.
         principal: What is recorded of its principal, beside agent and chain.
         secrets: The secrets that were in its records up to now.
         tool: The name of the tool, as it is written.
@@ -192,6 +194,7 @@ class CallRecordBuilder(msgspec.Struct):
     query: ReplayQuery | None = None
     has_given_id: bool = False
     position: int = 0
+    exchange: tuple[str, ...] = ()
     principal: str = ""
     secrets: SecretMarkers = NO_SECRETS
     tool: str = ""
@@ -312,6 +315,7 @@ def build_plain_start_record(builder: CallRecordBuilder, run: RunTool, attempt: 
     if query is not None:
         body.digest, body.given, body.has_given_id = query.digest, query.given_digest, builder.has_given_id
         body.position, body.after, body.task = builder.position, query.after, query.task.path or ""
+        body.exchange = builder.exchange
     if builder.principal or run.attempts:  # rare; as keywords they would cost every call time
         body.principal, body.attempt = builder.principal, run.attempts + 1
     return _encode_plain_record(body, attempt)
@@ -353,6 +357,7 @@ def build_start_record(builder: CallRecordBuilder, run: RunTool, attempt: int | 
         principal=builder.principal, parent_id=call.parent_id, fingerprint=run.tool.fingerprint,
         attempt=run.attempts + 1, toolcall_reason=call.reason, decision=to_recorded_decision(run.path.decision),
         has_given_id=builder.has_given_id, position=builder.position, after=builder.after, task=builder.task,
+        exchange=builder.exchange,
         repairs=builder.plan.redaction_plan.hide_quoted_values(repairs, arguments, builder.secrets),
     )  # fmt: skip
     return builder.build_record(event, attempt)
@@ -425,6 +430,7 @@ def build_refusal_record(builder: CallRecordBuilder, result: ToolResult, attempt
         problems=() if error is None else error.problems, chain=builder.call.on_behalf_of,
         principal=builder.principal, parent_id=builder.call.parent_id, toolcall_reason=builder.call.reason,
         has_given_id=builder.has_given_id, position=builder.position, after=builder.after, task=builder.task,
+        exchange=builder.exchange,
     ), attempt)  # fmt: skip
 
 

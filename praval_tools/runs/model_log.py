@@ -18,7 +18,8 @@ from praval_tools.formats import Format
 from praval_tools.formats.format import WireObject
 from praval_tools.journal.codec import build_record, from_json
 from praval_tools.journal.digests import compute_digest, compute_redacted_digest
-from praval_tools.journal.events import JournalEvent, LoopBegan, ModelReplied, get_process_name
+from praval_tools.journal.events import JournalEvent, LoopBegan, ModelReplied
+from praval_tools.journal.process_name import get_process_name
 from praval_tools.journal.redaction.secret_search import NO_SECRETS
 from praval_tools.journal.storage.protocol import Answer, Item
 from praval_tools.names import shorten_repr

@@ -9,7 +9,7 @@ from typing import Any, Final, NoReturn
 from praval_tools.errors import JournalError, JournalWarning, ToolUsageError, get_user_stacklevel
 from praval_tools.execution.replay_order import ReplayOrder
 from praval_tools.forks import ForkSafeLock, first_use_property
-from praval_tools.journal.events import get_process_name
+from praval_tools.journal.process_name import get_process_name
 from praval_tools.journal.replay import Recording
 from praval_tools.journal.replay_entry import ReplayEntry
 from praval_tools.journal.replay_turns import group_recorded_calls

@@ -153,7 +153,7 @@ class Recorder:
             call.reason, call.engine,
         )  # fmt: skip
         builder = CallRecordBuilder(
-            call, plan, self.runtime.clock, query, entry.has_given_id, entry.position, query.principal
+            call, plan, self.runtime.clock, query, entry.has_given_id, entry.position, entry.exchange, query.principal
         )
         builder.add_marked_secrets(progress)
         write_state = CallWriteState(builder, run, entry, initial_status=status_before, turn=turn)

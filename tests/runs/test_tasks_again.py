@@ -296,3 +296,40 @@ def test_killed_programs_repeat_nothing(name: str, tmp_path: Path) -> None:
     assert 9 == process.exitcode
     assert sorted(set(shipped)) == sorted(shipped)
     assert lives[0] == lives[1] == lives[2]
+
+
+async def take_orders(folder: Path, order: list[str], receipts: dict[str, int]) -> None:
+    """Let two workers sign in, and then take one order each, in the *order* of this life; the first may be the last."""
+    with ToolRegistry(journal=folder / "runs.db") as registry:
+        shop = Shop(registry, folder, Random(0))
+        turns = {name: asyncio.Event() for name in ("ann", "bob")}
+
+        async def work(name: str) -> None:
+            clerk = shop.clerks[0]
+            await clerk.acall("look", place=name)
+            await turns[name].wait()
+            receipts[name] = await clerk.acall("take", place="shelf")
+            await clerk.acall("ship", order=receipts[name], by=name)
+            for later in order[order.index(name) + 1 : order.index(name) + 2]:
+                turns[later].set()
+
+        async with registry.run("r"):
+            turns[order[0]].set()
+            tasks = [asyncio.create_task(work(name)) for name in turns]
+            await asyncio.gather(*(task for task, name in zip(tasks, turns, strict=True) if name in order))
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def test_a_call_that_another_task_got_is_its_call_from_then_on(tmp_path: Path) -> None:
+    """Broken promise: a finished run repeats nothing. One call was found by nobody, and a worker made it again."""
+    asyncio.run(take_orders(tmp_path, ["ann"], {}))  # stopped before bob took an order
+    lives = list[dict[str, int]]()
+    for order in (["bob", "ann"], ["ann", "bob"], ["bob", "ann"]):
+        receipts = dict[str, int]()
+        asyncio.run(take_orders(tmp_path, order, receipts))
+        lives.append(receipts)
+
+    assert [{"bob": 1, "ann": 2}] * 3 == lives
+    assert 2 == len(read_lines(tmp_path / "taken"))

@@ -92,7 +92,8 @@ _FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "before_start": st.booleans(), "secret_arguments": names, "approval_id": texts, "union_members": names,
     "digests": names, "has_given_id": st.booleans(), "position": st.integers(0), "call_digest": texts,
     "after": st.none() | st.integers(0),
-    "task": st.sampled_from(["", "1:1", "2:1.1:3"]), "error_number": st.none() | st.integers(-9, 200),
+    "task": st.sampled_from(["", "1:1", "2:1.1:3"]),
+    "exchange": names, "error_number": st.none() | st.integers(-9, 200),
 }  # fmt: skip
 
 

@@ -155,7 +155,7 @@ class BoundedValue:
     def find_set_order(self, items: list[object]) -> object:
         """Return the items of a set in the order in which they are compared, if that is another; else None."""
         arrays = [branch.bare_hint for branch in self.branches if _get_item_hints(branch) is not None]
-        if not arrays or not all(issubclass(get_origin(hint) or hint, abc.Set) for hint in arrays):
+        if not any(issubclass(get_origin(hint) or hint, abc.Set) for hint in arrays):
             return None
         try:
             written = self.write(items)

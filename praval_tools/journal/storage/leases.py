@@ -10,7 +10,7 @@ from typing import Final
 
 from praval_tools.errors import JournalError, RunBusyError
 from praval_tools.forks import ForkSafeLock
-from praval_tools.journal.events import get_process_name
+from praval_tools.journal.process_name import get_process_name
 from praval_tools.journal.storage.file_locks import get_file_identity, read_holder, remove_lock, try_lock
 
 _NO_FILE: Final = -1

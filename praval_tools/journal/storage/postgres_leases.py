@@ -22,7 +22,7 @@ from psycopg import sql
 
 from praval_tools.errors import JournalError, RunBusyError
 from praval_tools.forks import ForkSafeLock
-from praval_tools.journal.events import get_process_name
+from praval_tools.journal.process_name import get_process_name
 from praval_tools.journal.storage.leases import RunLease, RunLeases, make_lost_lease_error
 from praval_tools.journal.storage.postgres import (
     CHANNEL_PREFIX,
