@@ -248,6 +248,32 @@ def _find_lendable_grants(
     return lendable
 
 
+def describe_loss(state: AccessState, request: GrantRequest, actor: str) -> str:
+    """
+    Return why *actor* cannot lend what it lent in an earlier process; empty where it did not lend it then.
+
+    Start-up code, which does not know what has changed since, lends as it did then.
+    """
+    tool, agent = request.tool, request.agent
+    changes = (stored.change for stored in state.list_stored_changes(tool))
+    if not any(
+        isinstance(change, events.ToolAssigned) and change.origin == "earlier"
+        and (change.grant.by, change.grant.agent) == (actor, agent)
+        for change in changes
+    ):  # fmt: skip
+        return ""
+    access = state.get_access(actor, tool)
+    if state.get_access(agent, tool).blocks:
+        why = f"{agent!r} is blocked from it"
+    elif access.blocks:
+        why = f"{actor!r} is blocked from it"
+    elif access.removed and not access.grants:
+        why = f"it was removed from {actor!r}"
+    else:
+        why = f"{actor!r} is retired" if state.get_profile(actor).retired else "what it could lend from has ended"
+    return f"{actor!r} cannot lend {tool!r} to {agent!r} any more: {why}. Nothing was changed."
+
+
 def _lend_from_first_sufficient_grant(
     state: AccessState, record: ToolRecord, grant: Grant, lenders: list[GrantRecord]
 ) -> Grant:

@@ -18,7 +18,8 @@ import attrs
 import msgspec
 
 from praval_tools.errors import EventFormatError
-from praval_tools.journal.events import EVENT_CLASSES, EVENT_TYPES, EventType, JournalEvent, get_subject
+from praval_tools.journal.event_subjects import get_subject
+from praval_tools.journal.events import EVENT_CLASSES, EVENT_TYPES, EventType, JournalEvent
 from praval_tools.journal.storage.protocol import Record
 from praval_tools.names import shorten_repr, suggest_names
 from praval_tools.schema.encode import to_json_bytes

@@ -34,8 +34,7 @@ class EqualCalls:
     """
 
     __slots__ = (
-        "_branches", "_last", "_left", "_new", "_only", "_recorded_ids", "_recorded_paths", "_taker", "_tasks",
-        "_waiting",
+        "_branches", "_last", "_left", "_new", "_only", "_recorded_ids", "_recorded_paths", "_tasks", "_waiting",
     )  # fmt: skip
 
     def __init__(self, tasks: RecordedTasks) -> None:
@@ -45,8 +44,6 @@ class EqualCalls:
         self._recorded_ids, self._recorded_paths, self._branches = set[str](), set[str](), set[str]()
         self._only: ReplayEntry | None = None
         """The entry, where only one was recorded and has arguments."""
-        self._taker: str | None = None
-        """The path of the other task that got it since the run was opened here."""
         self._new: dict[str, deque[str]] = {}  # those with which nobody went on, by who began them; from the first use
 
     def add(self, entry: ReplayEntry) -> None:
@@ -88,21 +85,9 @@ class EqualCalls:
         """Tell whether the task of *path* made such calls before the run was opened here."""
         return path in self._recorded_paths
 
-    def note_taker(self, entry: ReplayEntry, path: str) -> None:
-        """Note that the task of *path* makes the call of *entry* again."""
-        if entry is self._only:
-            self._taker = None if path == entry.task else path
-
-    def exchange(self, path: str) -> ReplayEntry | None:
-        """
-        Return the call of the task of *path* that another task got, and that is that one's from now on.
-
-        So the next time each finds what it got now: this one has made an equal call, which is new.
-        """
-        if self._only is None or self._taker is None or self._only.task != path:
-            return None
-        self._only.task, self._taker = self._taker, None
-        return self._only
+    def is_only_one(self, entry: ReplayEntry) -> bool:
+        """Tell whether *entry* has arguments and was the only such call when the run was opened: it is for any task."""
+        return entry is self._only
 
     def iter_entries(self, task: TaskAtWork) -> Iterator[ReplayEntry]:
         """Yield the entries that a call of *task* may repeat, those of its own first."""

@@ -32,6 +32,7 @@ class EventType(StrEnum):
     AGENT_TOOL_RESULT = "agent_tool_result"
     CALL_REFUSED = "call_refused"
     CALL_RERUN = "call_rerun"
+    CALL_MOVED = "call_moved"
     APPROVAL_ASKED = "approval_asked"
     APPROVAL_ANSWERED = "approval_answered"
     LATE_RESULT = "late_result"
@@ -130,7 +131,7 @@ class AgentToolCall(_CallEventBase):
         has_given_id: Whether the caller gave a call of a run its id; else the library made it.
         position: Its number in the run; zero outside of runs. *after*: that of the call whose result came last before.
         task: The path of the asyncio task that made it, such as `2:1`; empty for the one that opened the run.
-        exchange: The id of an equal call of its task that another task got, and the path of that one; or nothing.
+        spent_grants: The ids of the grants that count it from now on.
     """
 
     type: ClassVar = EventType.AGENT_TOOL_CALL
@@ -150,7 +151,7 @@ class AgentToolCall(_CallEventBase):
     position: int = 0
     after: int | None = None
     task: str = ""
-    exchange: tuple[str, ...] = ()
+    spent_grants: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)
@@ -212,6 +213,22 @@ class CallRerun(_CallEventBase):
 
 
 @frozen(kw_only=True)
+class CallMoved(_CallEventBase):
+    """
+    Another asyncio task made a recorded call again, and got its result: it is a call of that task from then on.
+
+    Args:
+        position: Its number in the run from then on.
+        task: The path of that task, as in an `AgentToolCall`.
+    """
+
+    type: ClassVar = EventType.CALL_MOVED
+
+    position: int
+    task: str
+
+
+@frozen(kw_only=True)
 class CallRefused(_CallEventBase):
     """
     A call ended before its tool started: a refusal, arguments that do not fit, a limit, a missing approval.
@@ -222,8 +239,7 @@ class CallRefused(_CallEventBase):
         error: The message that the caller got; *error_type* is its stable code.
         problems: What is wrong with the arguments.
         toolcall_reason: Why the model made the call, where it is required to say so.
-        digest, chain, parent_id, given, principal, has_given_id, position, after: As in an `AgentToolCall`.
-        task, exchange: As in that, too.
+        chain, parent_id, digest, given, principal, has_given_id, position, after, task: As in an `AgentToolCall`.
     """
 
     type: ClassVar = EventType.CALL_REFUSED
@@ -244,7 +260,6 @@ class CallRefused(_CallEventBase):
     position: int = 0
     after: int | None = None
     task: str = ""
-    exchange: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)
@@ -261,7 +276,7 @@ class ApprovalAsked(_CallEventBase):
         digest: Under the journal's key, of all that the answer is bound to.
         secret_arguments: The names of the arguments that are, or hold, secrets; `*`: all that the tool does not name.
         call_digest: The digest of an `AgentToolCall`, by which a replay finds the call; empty outside of runs.
-        chain, parent_id, given, principal, has_given_id, position, after, task, exchange: As in an `AgentToolCall`.
+        chain, parent_id, given, principal, has_given_id, position, after, task: As in an `AgentToolCall`.
     """
 
     type: ClassVar = EventType.APPROVAL_ASKED
@@ -282,7 +297,6 @@ class ApprovalAsked(_CallEventBase):
     position: int = 0
     after: int | None = None
     task: str = ""
-    exchange: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)
@@ -435,7 +449,10 @@ StoredAccessEvent = (
 )  # fmt: skip
 """The changes of access that are made at run time, and still hold when the next process starts."""
 
-CallEvent = AgentToolCall | AgentToolResult | CallRefused | CallRerun | ApprovalAsked | ApprovalAnswered | LateResult
+CallEvent = (
+    AgentToolCall | AgentToolResult | CallRefused | CallRerun | CallMoved | ApprovalAsked | ApprovalAnswered
+    | LateResult
+)  # fmt: skip
 LoopEvent = LoopBegan | ModelReplied
 PluginEvent = PluginLoaded | PluginFailed
 JournalEvent = CallEvent | LoopEvent | PluginEvent | StoredAccessEvent
@@ -453,27 +470,3 @@ EVENT_CLASSES: Final[Mapping[EventType, type]] = MappingProxyType(
 
 EVENT_TYPES: Final[Mapping[type, EventType]] = MappingProxyType({kind: name for name, kind in EVENT_CLASSES.items()})
 """Class → the type of its events."""
-
-
-@frozen(kw_only=True)
-class EventSubject:
-    """The run, call, agent and tool of an event, for the columns by which a journal is searched."""
-
-    run_id: str | None = None
-    tool_call_id: str | None = None
-    agent: str | None = None
-    tool: str | None = None
-
-
-def get_subject(event: JournalEvent) -> EventSubject:
-    """Return run, call, agent and tool of *event*; the end or the use of a grant names neither agent nor tool."""
-    if isinstance(event, _CallEventBase):
-        return EventSubject(
-            run_id=event.run_id, tool_call_id=event.tool_call_id, agent=event.agent, tool=event.tool_name
-        )
-    if isinstance(event, LoopBegan | ModelReplied):
-        return EventSubject(run_id=event.run_id, agent=event.agent)
-    if isinstance(event, events.ToolDisabled | events.ToolEnabled):
-        return EventSubject(tool=event.name if event.kind == "tool" else None)
-    subject = event.grant if isinstance(event, events.ToolAssigned) else getattr(event, "block", event)
-    return EventSubject(agent=getattr(subject, "agent", None), tool=getattr(subject, "tool", None))

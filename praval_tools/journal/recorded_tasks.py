@@ -157,7 +157,7 @@ class RecordedTasks:
         if task.path == path or is_inside(task.outer_path, path) or self.is_at_work(path):
             return False
         if not task.has_record:
-            return True
+            return not self.belongs_elsewhere(f"{task.outer_path}.?", path)
         own = task.path
         if not own or self.get_next(own) is not None:  # it is the first task, or has calls of its own to make again
             return False

@@ -53,7 +53,6 @@ class Recording:
             else:
                 self._apply_record(record)
         self.entries = {entry.call_id: entry for entry in sorted(self.entries.values(), key=_get_first_position)}
-        self._apply_exchanges()
         places = self._list_places()
         self._recorded_entries = [entry for entry in places if entry.call_id in self.entries]
         self._by_requested_id: dict[str, ReplayEntry] = {}
@@ -88,13 +87,6 @@ class Recording:
         if not entry.position:
             entry.set_position(self._last_position + 1)  # older releases recorded none
         self._last_position = max(self._last_position, entry.position)
-
-    def _apply_exchanges(self) -> None:
-        """Let each recorded call that another task got be one of that task, after those that this one had made."""
-        for entry in self.entries.values():
-            if entry.exchange and (got := self.entries.get(entry.exchange[0])) is not None:
-                got.task = entry.exchange[1]
-                got.set_position(entry.position)
 
     def _list_places(self) -> list[ReplayEntry]:
         """Return the recorded calls in order; one that was released leaves its place to the next equal call."""
@@ -295,7 +287,7 @@ class Recording:
             calls.add_again(entry, first=first)
 
     def _note_call(self, entry: ReplayEntry, query: ReplayQuery, *, is_new: bool) -> None:
-        """Note which task makes a call: it goes on with the recorded calls of the one that made it, if it can."""
+        """Note which task makes a call; it goes on with the recorded calls of the one that made it, if it can."""
         task, tasks = query.task, self.tasks[self.find_outer_call(query.parent_id)]
         equal_calls = list(self._iter_equal_calls(entry))
         made_equal_calls = any(calls.has_recorded(task.path) for calls in equal_calls)
@@ -303,12 +295,9 @@ class Recording:
         path = task.path or ""
         if is_new:
             entry.task = path
-        for calls in equal_calls:
-            if not is_new:
-                calls.note_taker(entry, path)
-            elif (got := calls.exchange(path)) is not None:
-                got.set_position(entry.position)
-                entry.exchange = got.call_id, got.task
+        elif entry.task != path and any(calls.is_only_one(entry) for calls in equal_calls):
+            self._last_position += 1
+            entry.move(path, self._last_position)
 
     def _iter_equal_calls(self, entry: ReplayEntry) -> Iterator[EqualCalls]:
         keys = self._list_content_keys(entry)

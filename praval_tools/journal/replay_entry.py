@@ -121,7 +121,7 @@ class _CallFields(msgspec.Struct, gc=False):
     position: int = 0
     after: int | None = None
     task: str = ""
-    exchange: tuple[str, ...] = ()
+    spent_grants: tuple[str, ...] = ()
     outcome: str = ""
     by: str = ""
 
@@ -174,8 +174,10 @@ class ReplayEntry(msgspec.Struct, eq=False):
     """The position of the call whose result reached its caller last before it was made, as far as that is recorded."""
     task: str = ""
     """The path of the task that made it."""
-    exchange: tuple[str, ...] = ()
-    """The id of an equal call of its task that another task got, and the path of that one; or nothing."""
+    spent_grants: frozenset[str] = frozenset()
+    """The ids of the grants that have counted it, which count it once however often it runs."""
+    is_moved: bool = False
+    """Whether another task has made it again since the run was opened here, and that is not recorded yet."""
     has_given_id: bool = False
     """Whether its caller gave it its id; else the library made that."""
     attempts: int = -1
@@ -224,6 +226,10 @@ class ReplayEntry(msgspec.Struct, eq=False):
             is_new = self.status not in UNFINISHED_STATUSES
             fields = self._apply_fields(record) if is_new else decode_body(record, _decode_call_fields)
             self.mark_ended(record, Outcome(fields.outcome))
+        elif kind == EventType.CALL_MOVED:
+            fields = decode_body(record, _decode_call_fields)
+            self.move(fields.task, fields.position)
+            self.is_moved = False
         elif kind == EventType.CALL_RERUN:
             self._apply_rerun(record)
         elif kind == EventType.APPROVAL_ASKED and self.status in ("new", "released"):
@@ -241,6 +247,7 @@ class ReplayEntry(msgspec.Struct, eq=False):
         self._set_fields(fields, fields.digest)
         if record.type == _CALL:
             self.fingerprint = fields.fingerprint
+            self.spent_grants = self.spent_grants.union(fields.spent_grants)
         return fields
 
     def _set_fields(self, fields: _CallFields, digest: str) -> None:
@@ -248,7 +255,7 @@ class ReplayEntry(msgspec.Struct, eq=False):
             self.first_position = 0
         self.digest, self.given_digest, self.parent_id = digest, fields.given, fields.parent_id
         self.chain, self.principal, self.has_given_id = fields.chain, fields.principal, fields.has_given_id
-        self.task, self.exchange = fields.task, fields.exchange
+        self.task = fields.task
         self.after = fields.after if self.after is None else self.after
         if fields.position:
             self.set_position(fields.position)
@@ -257,6 +264,11 @@ class ReplayEntry(msgspec.Struct, eq=False):
         """Set the number that it has in the run from now on."""
         self.position = position
         self.first_position = self.first_position or position
+
+    def move(self, task: str, position: int) -> None:
+        """Let it be a call of another task, which made it again, at the number *position* of the run."""
+        self.task, self.is_moved = task, True
+        self.set_position(position)
 
     def _count_attempt(self, record: Record) -> None:
         if record.attempt is not None and record.attempt > self.attempts:

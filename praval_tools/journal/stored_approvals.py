@@ -328,8 +328,8 @@ def _check_edit(asked: ApprovalAsked, edited: Mapping[str, PythonValue], plan: R
     wrong = list(_iter_new_secrets(asked, edited, plan))
     if wrong:
         raise ToolUsageError(
-            f"The arguments {', '.join(map(repr, wrong))} hold secrets, which the journal does not keep: leave their "
-            f"markers as they are, or answer in the process that asked.",
+            f"The arguments {', '.join(map(repr, wrong))} hold secrets, which the journal does not keep: leave them "
+            f"as they are, with all that is in them, or answer in the process that asked.",
             "secret-edit",
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Final, TypeVarTuple
 
 from msgspec.structs import replace
@@ -205,7 +206,7 @@ class AccessChanges:
 
     def grant(self, tool: object, to: object, by: object, terms: GrantTerms) -> Grant:
         """
-        Grant a tool; one that was made with the same key, to who is blocked since, stays as it is, with a warning.
+        Grant a tool; one that was made with the same key, and could not be made now, stays as it is, with a warning.
 
         Raises:
             GrantError: The grant was declined.
@@ -259,17 +260,33 @@ class AccessChanges:
         try:
             self._commit_for_all(actor, plan_grant, check_delegator)
         except NotOwnerError as error:
-            if (text := self._describe_earlier_transfer(error, actor, "lend")) == "":
-                raise
-            same = grants.find_same_key_grant(self._access_store.get_current_state(), request, actor)
-            if same is None:
-                raise grants.AssignmentDeclined(text) from None
-            planned = [(same, text)]
+            planned = [self._find_earlier_grant(error, request, actor, now)]
         has_returned = True
         grant, warning = planned[0]
         if warning:
             _warn_of_access(warning)
         return grant
+
+    def _find_earlier_grant(
+        self, error: NotOwnerError, request: grants.GrantRequest, actor: str, now: datetime
+    ) -> tuple[Grant, str]:
+        """
+        Return the grant that start-up code made with this key in an earlier process, and a warning or an empty text.
+
+        Raises:
+            NotOwnerError: It made none: *error* stands.
+            AssignmentDeclined: It made one without a key.
+        """
+        state = self._access_store.get_current_state()
+        transfer = self._describe_earlier_transfer(error, actor, "lend")
+        loss = grants.describe_loss(state, request, actor) if get_current_principal() is None else ""
+        if not (transfer or loss):
+            raise error
+        same = grants.find_same_key_grant(state, request, actor)
+        if same is None:
+            raise grants.AssignmentDeclined(transfer or loss) from None
+        is_live = same.id in state.grants and grants.is_live(state, state.grants[same.id], now)
+        return same, transfer or (loss if is_live else "")
 
     def remove(self, tool: str, agent: str, by: object, reason: str) -> bool:
         """

@@ -90,6 +90,11 @@ def _describe_rerun(event: events.CallRerun) -> EventText:
 
 
 @describe_event.register
+def _describe_move(event: events.CallMoved) -> EventText:
+    return EventText(_get_agent(event), event.tool_name, "repeated by another task", f"call {event.tool_call_id}")
+
+
+@describe_event.register
 def _describe_approval_request(event: events.ApprovalAsked) -> EventText:
     reasons = event.reason or f"risk: {event.risk_level}"
     arguments = format_arguments(event.arguments)

@@ -172,7 +172,7 @@ def _build_request_record(builder: CallRecordBuilder, request: ApprovalRequest) 
         fingerprint=request.fingerprint, risk_level=request.risk_level, reason=request.reason,
         expires=request.expires, chain=request.chain, digest=request.digest, **digests, principal=builder.principal,
         parent_id=builder.call.parent_id, has_given_id=builder.has_given_id, position=builder.position,
-        after=builder.after, task=builder.task, exchange=builder.exchange,
+        after=builder.after, task=builder.task,
         secret_arguments=builder.plan.redaction_plan.find_secret_arguments(request.arguments, builder.secrets),
     ))  # fmt: skip
 

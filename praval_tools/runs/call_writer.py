@@ -67,14 +67,15 @@ class CallWriter:
         if write_state.run is not None:
             write_state.run.lease.check()
         attempt = None if write_state.start_written or run.attempts else INTENT
-        record = call_records.build_start_record(write_state.builder, run, attempt)
+        spent = tuple(sorted(unspent))
+        record = call_records.build_start_record(write_state.builder, run, attempt, spent)
         if self._is_intent_only and run.tool.metadata.read_only is True and not has_unspent and run.attempts == 0:
             if self._store.revision() != run.state.revision:
                 self._runtime.access_store.load_other_changes()
                 return False
             write_state.deferred_start = record
             return True
-        item = Item((record,), run.state.revision, tuple(sorted(unspent)))
+        item = Item((record,), run.state.revision, spent)
         item = item if write_state.approval_id is None else use_answer(item, write_state.approval_id)
         try:
             answer = yield from self._event_writer.append(write_state, item, "Nothing was run.")
@@ -92,6 +93,8 @@ class CallWriter:
             write_state.deferred_start = write_state.deferred_start or record  # written with the result
         else:
             write_state.stored_grants |= unspent
+            if unspent and write_state.entry is not None:
+                write_state.entry.spent_grants |= unspent
         write_state.start_written, write_state.spent_grants = True, write_state.spent_grants | unspent
         write_state.approval_id = None
         return True

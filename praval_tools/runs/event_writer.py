@@ -11,10 +11,12 @@ from typing import Any, Final, TypeAlias, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from praval_tools.clock import Clock
 from praval_tools.errors import JournalError, JournalWarning, get_user_stacklevel
 from praval_tools.execution.batch_turns import NO_TURN, Turn
 from praval_tools.execution.effects import AppendToJournal, RunTool
-from praval_tools.journal.events import EventType
+from praval_tools.journal.codec import build_record
+from praval_tools.journal.events import CallMoved, EventType
 from praval_tools.journal.redaction.marker_key import has_marker, is_private, read_key_ids
 from praval_tools.journal.replay_entry import UNFINISHED_STATUSES, ReplayEntry
 from praval_tools.journal.stats import UsageStats, count_call
@@ -245,6 +247,16 @@ class EventWriter:
             self.store.submit([self._add_key_id(item)]).add_done_callback(_warn_if_failed)
         except JournalError as error:
             warn_of_lost_result(error)
+
+    def submit_move(self, entry: ReplayEntry, run: OpenRun, clock: Clock) -> None:
+        """Record that another task made *entry* again: before whatever is recorded of what comes of that."""
+        entry.is_moved = False
+        moved = CallMoved(
+            id=clock.new_id(), time=clock.now(), process=run.process, run_id=run.run_id, tool_call_id=entry.call_id,
+            tool_name=entry.tool, agent=entry.agent, position=entry.position, task=entry.task,
+        )  # fmt: skip
+        self.submit(Item((build_record(moved),)), run)
+        run.count_event()
 
     def update_run(self, write_state: CallWriteState, item: Item, outcome: Outcome | None = None) -> None:
         """Update the run with records that are written, or submitted."""

@@ -115,6 +115,8 @@ class Recorder:
             turn.wait()
             answered = self.approvals.list_answered(run.run_id) if run.recording.needs_answered(query) else ()
             entry = run.recording.find_or_create_entry(query, self.runtime.clock.new_id, held=held, answered=answered)
+            if entry.is_moved:
+                self._event_writer.submit_move(entry, run, self.runtime.clock)
             if not held and entry.status != "done":
                 turn.end()
                 yield from self._matcher.claim_entry(run, entry, held=held)
@@ -153,7 +155,7 @@ class Recorder:
             call.reason, call.engine,
         )  # fmt: skip
         builder = CallRecordBuilder(
-            call, plan, self.runtime.clock, query, entry.has_given_id, entry.position, entry.exchange, query.principal
+            call, plan, self.runtime.clock, query, entry.has_given_id, entry.position, query.principal
         )
         builder.add_marked_secrets(progress)
         write_state = CallWriteState(builder, run, entry, initial_status=status_before, turn=turn)
@@ -163,9 +165,7 @@ class Recorder:
                 result = build_in_doubt_result(entry, call)
                 result = yield from self._call_writer.write_refusal(write_state, result)
             else:
-                is_edited = entry.call_id in run.recording.edited_calls
-                progress.was_asked_about = progress.was_asked_about or entry.is_asked or is_edited
-                progress.is_counted_in_run, write_state.start_written = entry.has_begun, entry.attempts >= INTENT
+                _note_earlier_attempts(progress, write_state, run, entry)
                 result = yield from self._run_and_record(progress, steps, plan, write_state)
         finally:
             if builder.edited_arguments is not None:
@@ -282,6 +282,17 @@ class Recorder:
         if spent:
             self.runtime.access_store.commit(lambda _: [GrantsCounted(left=spent)], outside_draft=True)
         return bool(spent)
+
+
+def _note_earlier_attempts(
+    progress: CallProgress, write_state: CallWriteState, run: OpenRun, entry: ReplayEntry
+) -> None:
+    """Note of a call whether a person was asked about it, whether it has begun, and which grants have counted it."""
+    is_edited = entry.call_id in run.recording.edited_calls
+    progress.was_asked_about = progress.was_asked_about or entry.is_asked or is_edited
+    progress.is_counted_in_run, write_state.start_written = entry.has_begun, entry.attempts >= INTENT
+    progress.spent_grants = progress.stored_grants = entry.spent_grants
+    write_state.spent_grants = write_state.stored_grants = entry.spent_grants
 
 
 def _build_idempotency_key(run_id: str, call_id: str | None) -> str:

@@ -1,6 +1,6 @@
 """Events: their JSON is stable, reads back as it was, and whatever else is refused by name."""
 
-# Tests of: codec, tools/value_codec, recorded_decisions
+# Tests of: codec, event_subjects, tools/value_codec, recorded_decisions
 
 from __future__ import annotations
 
@@ -24,16 +24,15 @@ from praval_tools import Outcome, ToolRegistry, journal, tool
 from praval_tools.access import events
 from praval_tools.errors import EventFormatError, RedactionKeyError, ToolError
 from praval_tools.journal.codec import EVENT_VERSION, from_json, to_json
+from praval_tools.journal.event_subjects import EventSubject, get_subject
 from praval_tools.journal.events import (
     EVENT_CLASSES,
     EVENT_TYPES,
     AgentToolCall,
     AgentToolResult,
     CallRefused,
-    EventSubject,
     EventType,
     JournalEvent,
-    get_subject,
 )
 from praval_tools.journal.recorded_decisions import RecordedDecision, to_recorded_decision
 from praval_tools.tools.value_codec import OpaqueValue, pack_value, unpack_value

@@ -167,6 +167,29 @@ class TestSeveralAnswers:
         assert [(0, 0)] == RAN
 
 
+@pytest.mark.parametrize("own_id", ["", "c1", None])
+@pytest.mark.parametrize("index", [0, None])
+@pytest.mark.parametrize("names", [("wipe", "add"), ("add", "add")])
+@pytest.mark.parametrize("first", ["", "{}", '{"y": 1}'])
+def test_calls_that_share_an_index_stay_apart(first: str, names: tuple[str, str], index: Any, own_id: Any) -> None:
+    """Broken promise: `wipe()` and `add(x=1)` were joined as `wipe(x=1)`, and the other call was lost."""
+    if not first and names[0] == names[1]:
+        pytest.skip("the second may be the rest of the first")
+    pieces = [
+        {"index": index, "id": own_id, "function": {"name": name, "arguments": text}}
+        for name, text in zip(names, (first, '{"x"'), strict=True)
+    ]
+    rest = {"index": index, "function": {"arguments": ": 1}"}}
+    chunks = [{"choices": [{"index": 0, "delta": {"tool_calls": [piece]}}]} for piece in (*pieces, rest)]
+    calls = parse_tool_calls("openai-chat", chunks)
+
+    assert [(names[0], json.loads(first or "{}")), (names[1], {"x": 1})] == [
+        (call.name, json.loads(call.arguments or "{}") if isinstance(call.arguments, str) else call.arguments)
+        for call in calls
+    ]
+    assert 2 == len({call.tool_call_id for call in calls})
+
+
 @pytest.mark.parametrize("function", [{}, None, {"arguments": "{}"}, {"name": ""}], ids=str)
 def test_a_streamed_call_of_no_function(function: Any, registry: ToolRegistry) -> None:
     """A call that names nothing, of which no more comes, runs nothing; the model reads that there is no such tool."""

@@ -86,14 +86,14 @@ _FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "plugin": ids, "distribution": texts, "version": texts, "tools": names, "stage": texts, "tool": texts,
     "snapshot": st.none() | snapshots,
     "grant": grants, "block": blocks, "setter": maybe, "to": maybe, "kind": texts, "name": texts,
-    "changes": st.dictionaries(keys, values, max_size=3), "grants": names, "stored": st.booleans(), "digest": texts,
+    "changes": st.dictionaries(keys, values, max_size=3), "grants": names,
+    "spent_grants": names, "stored": st.booleans(), "digest": texts,
     "given": texts, "detail": maybe, "fingerprints": names, "toolcall_reason": texts, "input": values,
     "loop_id": texts, "step": st.integers(1), "reply": values, "masked": st.booleans(), "model": texts,
     "before_start": st.booleans(), "secret_arguments": names, "approval_id": texts, "union_members": names,
     "digests": names, "has_given_id": st.booleans(), "position": st.integers(0), "call_digest": texts,
     "after": st.none() | st.integers(0),
-    "task": st.sampled_from(["", "1:1", "2:1.1:3"]),
-    "exchange": names, "error_number": st.none() | st.integers(-9, 200),
+    "task": st.sampled_from(["", "1:1", "2:1.1:3"]), "error_number": st.none() | st.integers(-9, 200),
 }  # fmt: skip
 
 
@@ -151,6 +151,7 @@ EXAMPLES: dict[EventType, Any] = {
         error_type="invalid-arguments", decision=_NOTE, problems=(Problem(path="$", reason="is no JSON"),),
     ),
     EventType.CALL_RERUN: events.CallRerun(**_CALL, by="ann"),
+    EventType.CALL_MOVED: events.CallMoved(**_CALL, position=7, task="2:1.1:3"),
     EventType.APPROVAL_ASKED: events.ApprovalAsked(
         **_CALL, arguments={"amount": 10.5}, fingerprint="f00d", risk_level="high", reason="much money", expires=NOON
     ),
