@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Final
 
@@ -73,8 +72,8 @@ def add_call_delta(calls: dict[Hashable, WireObject], position: int, delta: obje
 
     Some servers leave the index out, or repeat the name and the id each time.
     A piece without an index belongs to the call before, unless it comes with an id or a name of its own. One with the
-    index of another call, and with a name, begins a call if its id or its name is another one, or if the arguments of
-    the other one are complete: there are servers that number each call 0.
+    index of another call, and with a name, begins a call if its id or its name is another one: there are servers that
+    number each call 0.
     """
     index, call_id = get_member(delta, "index"), get_text(delta, "id")
     function = get_member(delta, "function", "custom")
@@ -83,26 +82,15 @@ def add_call_delta(calls: dict[Hashable, WireObject], position: int, delta: obje
         last = max((key for key in calls if isinstance(key, int)), default=-1)
         is_new = last < 0 or (call_id and calls[last]["id"] not in ("", call_id))
         index = last + 1 if is_new else max(last, position)
-    if name and index in calls and _is_another_call(calls[index], call_id, name, arguments):
+    other = calls.get(index)
+    has_other_id = other is not None and call_id and other["id"] not in ("", call_id)
+    if name and other is not None and (has_other_id or other["name"] not in ("", name)):
         calls["earlier", len(calls)] = calls.pop(index)
     call = calls.setdefault(index, {"id": "", "name": "", "arguments": "", "extra": {}})
     call["id"] = call["id"] or call_id
     call["name"] = call["name"] or name
     call["arguments"] += arguments
     return call
-
-
-def _is_another_call(call: WireObject, call_id: str, name: str, arguments: str) -> bool:
-    """Tell whether a piece with a name is of another call than *call*, whose index it has."""
-    if (call_id and call["id"] not in ("", call_id)) or call["name"] not in ("", name):
-        return True
-    if not (arguments.startswith("{") and call["arguments"].endswith("}")):
-        return False
-    try:
-        json.loads(call["arguments"])
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def render_result(result: ToolResult) -> WireObject:

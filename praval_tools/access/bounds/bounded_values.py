@@ -34,6 +34,7 @@ from praval_tools.tools.frames import activate_tool_frame
 
 _OTHER_TYPES: Final = (None, type(None), bool, int, float)
 """What is never written as text."""
+_MAX_DIGITS: Final = 300
 
 
 @frozen(slots=False)
@@ -208,7 +209,11 @@ class BoundedValue:
 
 def _to_number(item: object) -> object:
     """Return a `Decimal` as the number with which a bound names it, where there is one."""
-    return float(item) if isinstance(item, Decimal) and Decimal(repr(float(item))) == item else item
+    if not isinstance(item, Decimal) or not item.is_finite():
+        return item
+    if item.adjusted() < _MAX_DIGITS and item == item.to_integral_value():
+        return int(item)
+    return float(item) if Decimal(repr(float(item))) == item else item
 
 
 def _may_be_text(place: BoundedValue) -> bool:

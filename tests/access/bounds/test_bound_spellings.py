@@ -202,6 +202,8 @@ class TestSets:
         """The order that an error proposes can be written."""
         with pytest.raises(GrantError, match=r"write \[0.1, 1.5\]"):
             grant(set[Decimal], {"const": [1.5, 0.1]})
+        with pytest.raises(GrantError, match=r"write \[1, 10000000000000001\]"):
+            grant(set[Decimal], {"const": [10000000000000001, 1]})
 
         assert Outcome.OK is call(grant(set[Decimal], {"const": [0.1, 1.5]}), ["1.5", "0.1"])
 
