@@ -71,26 +71,36 @@ def add_call_delta(calls: dict[Hashable, WireObject], position: int, delta: obje
     Add a piece of a call to *calls*, and return the call that it belongs to.
 
     Some servers leave the index out, or repeat the name and the id each time.
-    A piece without an index belongs to the call before, unless it comes with an id or a name of its own. One with the
-    index of another call, and with a name, begins a call if its id or its name is another one: there are servers that
-    number each call 0.
+    A piece with the id of a call belongs to that. One without an index belongs to the call before, unless it comes with
+    an id of its own. One with the index of another call, and with a name, begins a call if its id or its name is
+    another one: there are servers that number each call 0.
     """
-    index, call_id = get_member(delta, "index"), get_text(delta, "id")
-    function = get_member(delta, "function", "custom")
-    name, arguments = get_text(function, "name"), get_text(function, "arguments", "input")
-    if not isinstance(index, int):
-        last = max((key for key in calls if isinstance(key, int)), default=-1)
-        is_new = last < 0 or (call_id and calls[last]["id"] not in ("", call_id))
-        index = last + 1 if is_new else max(last, position)
-    other = calls.get(index)
-    has_other_id = other is not None and call_id and other["id"] not in ("", call_id)
-    if name and other is not None and (has_other_id or other["name"] not in ("", name)):
-        calls["earlier", len(calls)] = calls.pop(index)
-    call = calls.setdefault(index, {"id": "", "name": "", "arguments": "", "extra": {}})
+    call_id, function = get_text(delta, "id"), get_member(delta, "function", "custom")
+    name = get_text(function, "name")
+    key: Hashable = get_member(delta, "index")
+    same_id = [key for key, call in calls.items() if call_id and call["id"] == call_id and name in ("", call["name"])]
+    if same_id:
+        key = key if key in same_id else same_id[-1]
+    else:
+        key = _choose_index(calls, position, key, call_id)
+        other = calls.get(key)
+        has_other_id = other is not None and call_id and other["id"] not in ("", call_id)
+        if name and other is not None and (has_other_id or other["name"] not in ("", name)):
+            calls["earlier", len(calls)] = calls.pop(key)
+    call = calls.setdefault(key, {"id": "", "name": "", "arguments": "", "extra": {}})
     call["id"] = call["id"] or call_id
     call["name"] = call["name"] or name
-    call["arguments"] += arguments
+    call["arguments"] += get_text(function, "arguments", "input")
     return call
+
+
+def _choose_index(calls: dict[Hashable, WireObject], position: int, index: object, call_id: str) -> int:
+    """Return the index of a piece; where it has none, that of the call before, or the next one."""
+    if isinstance(index, int):
+        return index
+    last = max((key for key in calls if isinstance(key, int)), default=-1)
+    is_new = last < 0 or (call_id and calls[last]["id"] not in ("", call_id))
+    return last + 1 if is_new else max(last, position)
 
 
 def render_result(result: ToolResult) -> WireObject:

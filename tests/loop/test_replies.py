@@ -189,6 +189,44 @@ def test_calls_that_share_an_index_stay_apart(first: str, index: Any, own_id: An
 
 
 @pytest.mark.parametrize("index", [0, None])
+def test_pieces_with_the_id_of_a_call_belong_to_it(index: Any) -> None:
+    """Broken promise: they were given to the last call, whose tool got the arguments of the other."""
+    pieces = [
+        {"index": index, "id": own_id, "function": function}
+        for own_id, function in (
+            ("c1", {"name": "wipe", "arguments": ""}),
+            ("c2", {"name": "add", "arguments": '{"x"'}),
+            ("c1", {"arguments": "{}"}),
+            ("c2", {"arguments": ": 1}"}),
+        )
+    ]
+    chunks = [{"choices": [{"index": 0, "delta": {"tool_calls": [piece]}}]} for piece in pieces]
+
+    assert {"c1": ("wipe", {}), "c2": ("add", {"x": 1})} == {
+        call.tool_call_id: (
+            call.name,
+            json.loads(call.arguments) if isinstance(call.arguments, str) else call.arguments,
+        )
+        for call in parse_tool_calls("openai-chat", chunks)
+    }
+
+
+def test_an_id_that_all_calls_have_says_nothing() -> None:
+    """There are servers that number each call by its index, and give each the same id."""
+    pieces = [
+        {"index": index, "id": "c", "function": function}
+        for index, function in enumerate(({"name": "wipe", "arguments": "{"}, {"name": "add", "arguments": '{"x"'}))
+    ]
+    pieces += [{"index": index, "id": "c", "function": {"arguments": text}} for index, text in ((0, "}"), (1, ": 1}"))]
+    chunks = [{"choices": [{"index": 0, "delta": {"tool_calls": [piece]}}]} for piece in pieces]
+
+    assert [("wipe", {}), ("add", {"x": 1})] == [
+        (call.name, json.loads(call.arguments) if isinstance(call.arguments, str) else call.arguments)
+        for call in parse_tool_calls("openai-chat", chunks)
+    ]
+
+
+@pytest.mark.parametrize("index", [0, None])
 @pytest.mark.parametrize("first", ["{}", '{"x": 1}'])
 def test_a_call_that_is_sent_whole_once_more_is_no_other_call(first: str, index: Any) -> None:
     """Servers that repeat id and name end a call so, or begin it with `{}`: it must not be made twice."""
