@@ -77,21 +77,25 @@ def add_call_delta(calls: dict[Hashable, WireObject], position: int, delta: obje
     """
     call_id, function = get_text(delta, "id"), get_member(delta, "function", "custom")
     name = get_text(function, "name")
-    key: Hashable = get_member(delta, "index")
-    same_id = [key for key, call in calls.items() if call_id and call["id"] == call_id and name in ("", call["name"])]
-    if same_id:
-        key = key if key in same_id else same_id[-1]
-    else:
-        key = _choose_index(calls, position, key, call_id)
+    index = get_member(delta, "index")
+    key = next((key for key in reversed(calls) if _is_same_call(calls[key], key, index, call_id, name)), None)
+    if key is None:
+        key = _choose_index(calls, position, index, call_id)
         other = calls.get(key)
         has_other_id = other is not None and call_id and other["id"] not in ("", call_id)
         if name and other is not None and (has_other_id or other["name"] not in ("", name)):
-            calls["earlier", len(calls)] = calls.pop(key)
+            calls[key, len(calls)] = calls.pop(key)
     call = calls.setdefault(key, {"id": "", "name": "", "arguments": "", "extra": {}})
     call["id"] = call["id"] or call_id
     call["name"] = call["name"] or name
     call["arguments"] += get_text(function, "arguments", "input")
     return call
+
+
+def _is_same_call(call: WireObject, key: Hashable, index: object, call_id: str, name: str) -> bool:
+    """Tell whether a piece has the id of a call, and neither another index nor another name."""
+    has_index = not isinstance(index, int) or index in (key, key[0] if isinstance(key, tuple) else None)
+    return has_index and call_id != "" and call["id"] == call_id and name in ("", call["name"])
 
 
 def _choose_index(calls: dict[Hashable, WireObject], position: int, index: object, call_id: str) -> int:

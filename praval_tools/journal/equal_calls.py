@@ -51,7 +51,8 @@ class EqualCalls:
         self._waiting.setdefault(entry.task, deque()).append(entry)
         path = entry.task
         self._recorded_ids.add(entry.call_id)
-        self._only = entry if entry.digest != _NO_ARGUMENTS and len(self._recorded_ids) == 1 else None
+        is_for_any_task = entry.digest != _NO_ARGUMENTS and not entry.is_of_loop
+        self._only = entry if is_for_any_task and len(self._recorded_ids) == 1 else None
         if path in self._recorded_paths:
             return
         self._recorded_paths.add(path)
@@ -80,10 +81,6 @@ class EqualCalls:
         for waiting in (self._left, self._last, *self._waiting.values()):
             with suppress(ValueError):
                 waiting.remove(entry)
-
-    def has_recorded(self, path: str | None) -> bool:
-        """Tell whether the task of *path* made such calls before the run was opened here."""
-        return path in self._recorded_paths
 
     def is_only_one(self, entry: ReplayEntry) -> bool:
         """Tell whether *entry* has arguments and was the only such call when the run was opened: it is for any task."""

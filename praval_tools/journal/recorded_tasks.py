@@ -134,26 +134,25 @@ class RecordedTasks:
 
     def note_loop(self, task: TaskAtWork, loop_id: str) -> None:
         """Note that *task* begins a recorded loop again, or a new one: it counts as a call of it."""
-        self.note_call(task, self._loop_paths.get(loop_id), made_equal_calls=True)
+        self.note_call(task, self._loop_paths.get(loop_id))
         self._loop_paths.setdefault(loop_id, task.path or "")
 
-    def note_call(self, task: TaskAtWork, path: str | None, *, made_equal_calls: bool) -> None:
+    def note_call(self, task: TaskAtWork, path: str | None) -> None:
         """
         Note that *task* makes a call again that the task of *path* made; it goes on with that one if it can.
 
         Args:
             task: The task that makes the call.
             path: Who made it; None: it is a new one.
-            made_equal_calls: Whether the recorded task with which *task* goes on made such calls.
         """
-        if path in self._left and self._may_go_on(task, path, made_equal_calls=made_equal_calls):
+        if path in self._left and self._may_go_on(task, path):
             task.path, task.has_record = path, True
         elif task.path is None:
             task.path, task.is_new = self._make_path(task), path is None
         if task.path in self._left:
             self._live_tasks[task.path] = task
 
-    def _may_go_on(self, task: TaskAtWork, path: str, *, made_equal_calls: bool) -> bool:
+    def _may_go_on(self, task: TaskAtWork, path: str) -> bool:
         if task.path == path or is_inside(task.outer_path, path) or self.is_at_work(path):
             return False
         if not task.has_record:
@@ -161,7 +160,7 @@ class RecordedTasks:
         own = task.path
         if not own or self.get_next(own) is not None:  # it is the first task, or has calls of its own to make again
             return False
-        return not made_equal_calls or self.are_sequential(own, path)
+        return self.are_sequential(own, path)
 
     def _make_path(self, task: TaskAtWork) -> str:
         """Return a path that no other task has, in the group of those beside it."""

@@ -14,7 +14,14 @@ from praval_tools.forks import ForkSafeLock
 from praval_tools.journal.equal_calls import EqualCalls
 from praval_tools.journal.events import EventType
 from praval_tools.journal.recorded_tasks import TasksByCall
-from praval_tools.journal.replay_entry import UNFINISHED_STATUSES, ReplayEntry, ReplayQuery, is_edit, read_loop_maker
+from praval_tools.journal.replay_entry import (
+    UNFINISHED_STATUSES,
+    ReplayEntry,
+    ReplayQuery,
+    get_call_prefix,
+    is_edit,
+    read_loop_maker,
+)
 from praval_tools.journal.storage.protocol import Record
 
 if TYPE_CHECKING:
@@ -53,6 +60,9 @@ class Recording:
             else:
                 self._apply_record(record)
         self.entries = {entry.call_id: entry for entry in sorted(self.entries.values(), key=_get_first_position)}
+        prefixes = {get_call_prefix(loop_id) for loop_id in loops}
+        for entry in self.entries.values() if prefixes else ():
+            entry.is_of_loop = entry.call_id.partition(".")[0] in prefixes
         places = self._list_places()
         self._recorded_entries = [entry for entry in places if entry.call_id in self.entries]
         self._by_requested_id: dict[str, ReplayEntry] = {}
@@ -290,8 +300,7 @@ class Recording:
         """Note which task makes a call; it goes on with the recorded calls of the one that made it, if it can."""
         task, tasks = query.task, self.tasks[self.find_outer_call(query.parent_id)]
         equal_calls = list(self._iter_equal_calls(entry))
-        made_equal_calls = any(calls.has_recorded(task.path) for calls in equal_calls)
-        tasks.note_call(task, None if is_new else entry.task, made_equal_calls=made_equal_calls)
+        tasks.note_call(task, None if is_new else entry.task)
         path = task.path or ""
         if is_new:
             entry.task = path

@@ -176,6 +176,8 @@ class ReplayEntry(msgspec.Struct, eq=False):
     """The path of the task that made it."""
     spent_grants: frozenset[str] = frozenset()
     """The ids of the grants that have counted it, which count it once however often it runs."""
+    is_of_loop: bool = False
+    """Whether a recorded loop with a model made it, which finds it again by its id."""
     is_moved: bool = False
     """Whether another task has made it again since the run was opened here, and that is not recorded yet."""
     has_given_id: bool = False
@@ -386,6 +388,11 @@ def read_loop_maker(record: Record) -> tuple[str | None, str]:
     """Return the call from which the loop of *record* was begun, and the path of the task that began it."""
     fields = decode_body(record, _decode_call_fields)
     return fields.parent_id, fields.task
+
+
+def get_call_prefix(loop_id: str) -> str:
+    """Return how the ids of the calls of a loop begin, up to a dot."""
+    return loop_id[-12:]
 
 
 def is_edit(record: Record) -> bool:

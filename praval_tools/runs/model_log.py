@@ -21,6 +21,7 @@ from praval_tools.journal.digests import compute_digest, compute_redacted_digest
 from praval_tools.journal.events import JournalEvent, LoopBegan, ModelReplied
 from praval_tools.journal.process_name import get_process_name
 from praval_tools.journal.redaction.secret_search import NO_SECRETS
+from praval_tools.journal.replay_entry import get_call_prefix
 from praval_tools.journal.storage.protocol import Answer, Item
 from praval_tools.names import shorten_repr
 from praval_tools.runs.call_records import parse_call_arguments
@@ -254,7 +255,7 @@ class ModelLog:
         """Return the id of a call in the run, since a provider may use an id again in another step."""
         first_id = self._first_ids.get((step, provider_id), provider_id)
         short_id = first_id if _PLAIN_ID.fullmatch(first_id) else compute_digest(first_id)
-        return f"{self.loop_id[-12:]}.{step}.{short_id}"
+        return f"{get_call_prefix(self.loop_id)}.{step}.{short_id}"
 
     def replay_result(self, call: ToolCall) -> ToolResult:
         """Return the recorded result of a call that is done."""

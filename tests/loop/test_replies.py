@@ -211,16 +211,17 @@ def test_pieces_with_the_id_of_a_call_belong_to_it(index: Any) -> None:
     }
 
 
-def test_an_id_that_all_calls_have_says_nothing() -> None:
+@pytest.mark.parametrize("other", ["wipe", "add"])
+def test_an_id_that_all_calls_have_says_nothing(other: str) -> None:
     """There are servers that number each call by its index, and give each the same id."""
     pieces = [
         {"index": index, "id": "c", "function": function}
-        for index, function in enumerate(({"name": "wipe", "arguments": "{"}, {"name": "add", "arguments": '{"x"'}))
+        for index, function in enumerate(({"name": other, "arguments": "{"}, {"name": "add", "arguments": '{"x"'}))
     ]
     pieces += [{"index": index, "id": "c", "function": {"arguments": text}} for index, text in ((0, "}"), (1, ": 1}"))]
     chunks = [{"choices": [{"index": 0, "delta": {"tool_calls": [piece]}}]} for piece in pieces]
 
-    assert [("wipe", {}), ("add", {"x": 1})] == [
+    assert [(other, {}), ("add", {"x": 1})] == [
         (call.name, json.loads(call.arguments) if isinstance(call.arguments, str) else call.arguments)
         for call in parse_tool_calls("openai-chat", chunks)
     ]

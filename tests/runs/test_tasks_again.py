@@ -318,7 +318,7 @@ TAKES: dict[str, Take] = {
 }
 
 
-async def take_orders(folder: Path, turns: list[str], take: Take) -> dict[str, list[int]]:
+async def take_orders(folder: Path, turns: list[str], ways: dict[str, str]) -> dict[str, list[int]]:
     """Let two workers sign in, and then take two orders each, in *turns*; stop after the last of these."""
     orders: dict[str, list[int]] = {"ann": [], "bob": []}
     with ToolRegistry(journal=folder / "runs.db") as registry:
@@ -331,7 +331,7 @@ async def take_orders(folder: Path, turns: list[str], take: Take) -> dict[str, l
             for _ in range(2):
                 while left[:1] != [name]:
                     await asyncio.sleep(0)
-                orders[name].append(await take(clerk))
+                orders[name].append(await TAKES[ways[name]](clerk))
                 await clerk.acall("ship", order=orders[name][-1], by=name)
                 left.pop(0)
 
@@ -345,14 +345,73 @@ async def take_orders(folder: Path, turns: list[str], take: Take) -> dict[str, l
     return orders
 
 
-@pytest.mark.parametrize("way", TAKES)
-def test_a_call_that_another_task_got_is_its_call_from_then_on(way: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", TAKES)
+@pytest.mark.parametrize("second", TAKES)
+def test_a_call_that_another_task_got_is_its_call_from_then_on(first: str, second: str, tmp_path: Path) -> None:
     """Broken promise: a finished run repeats nothing. One call was found by nobody, and a worker made it again."""
-    asyncio.run(take_orders(tmp_path, ["ann"], TAKES[way]))  # stopped before bob took an order
+    ways = {"ann": first, "bob": second}
+    asyncio.run(take_orders(tmp_path, ["ann"], ways))  # stopped before bob took an order
     lives = [
-        asyncio.run(take_orders(tmp_path, turns, TAKES[way]))
-        for turns in (["bob", "bob", "ann", "ann"], ["ann", "bob", "ann", "bob"], ["ann", "ann", "bob", "bob"])
+        asyncio.run(take_orders(tmp_path, turns, ways))
+        for turns in (["bob", "bob"], ["bob", "bob", "ann", "ann"], ["ann", "bob", "ann", "bob"])
     ]
 
-    assert [{"bob": [1, 2], "ann": [3, 4]}] * 3 == lives
+    assert [[1, 2]] * 3 == [life["bob"] for life in lives]
+    assert [[3, 4]] * 2 == [life["ann"] for life in lives[1:]]
     assert 4 == len(read_lines(tmp_path / "taken"))
+
+
+class Payer:
+    """A model that orders one thing, whoever asks."""
+
+    format, name = "openai-chat", "payer"
+
+    async def reply(self, request: Any) -> Any:
+        """Take an order; then say what it was."""
+        results = [message["content"] for message in request.messages if message["role"] == "tool"]
+        if results:
+            return ModelReply(text=str(results[0]))
+        return ModelReply(calls=(ToolCall("c0", "take", {"place": "shelf"}),))
+
+
+async def ask_models(folder: Path, turns: list[str]) -> dict[str, str]:
+    """Let two workers begin equal loops, which go on in *turns*; stop after the last of these."""
+    texts = dict[str, str]()
+    with ToolRegistry(journal=folder / "runs.db") as registry:
+        shop = Shop(registry, folder, Random(0))
+        left = list(turns)
+
+        class Waiting(Payer):
+            def __init__(self, worker: str) -> None:
+                self.worker = worker
+
+            async def reply(self, request: Any) -> Any:
+                while left[:1] != [self.worker]:
+                    await asyncio.sleep(0)
+                left.pop(0)
+                return await super().reply(request)
+
+        async def work(name: str) -> None:
+            await shop.clerks[0].acall("look", place=name)
+            texts[name] = (await ToolLoop(shop.clerks[0], Waiting(name)).arun("Take one.")).text
+
+        async with registry.run("r"):
+            tasks = [asyncio.create_task(work(name)) for name in ("ann", "bob")]
+            while left and not all(task.done() for task in tasks):
+                await asyncio.sleep(0)
+            if turns:
+                for task in tasks:
+                    task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+    return texts
+
+
+def test_loops_take_no_calls_of_each_other(tmp_path: Path) -> None:
+    """Broken promise: a loop got the call of another one, which then found its own by its id, and ran once more."""
+    asyncio.run(ask_models(tmp_path, ["ann", "ann"]))
+    asyncio.run(ask_models(tmp_path, ["bob", "bob"]))
+    asyncio.run(ask_models(tmp_path, ["ann", "bob", "ann", "bob"]))
+    ended = asyncio.run(ask_models(tmp_path, []))
+
+    assert 2 == len(read_lines(tmp_path / "taken"))
+    assert {"ann": "1", "bob": "2"} == ended
