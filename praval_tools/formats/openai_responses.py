@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Final
 
 from praval_tools.formats.deferred_loading import SEARCH_TOOL_NAME
@@ -54,26 +54,27 @@ def _parse_items(items: Sequence[object]) -> Iterator[ToolCall]:
 
 def _parse_stream(events: Sequence[object]) -> Iterator[ToolCall]:
     """Read the whole response at the end of the stream, else the finished items, else what arrived of them."""
-    items: dict[int | None, WireObject] = {}
+    items: dict[Hashable, WireObject] = {}
     for event in events:
         kind = get_text(event, "type")
         if kind in _FINAL_EVENTS and (output := get_items(get_member(event, "response"), "output")):
             yield from _parse_items(output)
             return
         index, item = get_index(event, "output_index"), get_member(event, "item")
+        key = index if index is not None else get_text(item, "id") or get_text(event, "item_id")
         if kind in _ITEM_EVENTS and is_search_call(item):
-            items[index] = item
+            items[key] = item
         elif kind in _ITEM_EVENTS and get_member(item, "type") in _CALL_TYPES:
-            items[index] = {
+            items[key] = {
                 "type": "function_call",
                 "call_id": get_member(item, "call_id", "id"),
                 "name": get_text(item, "name"),
-                "arguments": get_text(item, "arguments", "input"),
+                "arguments": get_text(item, "arguments", "input") or items.get(key, {}).get("arguments", ""),
             }
-        elif kind == "response.function_call_arguments.delta" and index in items:
-            items[index]["arguments"] += get_text(event, "delta")
-        elif kind == "response.function_call_arguments.done" and index in items:
-            items[index]["arguments"] = get_text(event, "arguments")
+        elif kind == "response.function_call_arguments.delta" and key in items:
+            items[key]["arguments"] += get_text(event, "delta")
+        elif kind == "response.function_call_arguments.done" and key in items:
+            items[key]["arguments"] = get_text(event, "arguments") or items[key]["arguments"]
     yield from _parse_items(list(items.values()))
 
 

@@ -93,11 +93,14 @@ def _add_members(whole: WireObject, delta: object, omitted: Set[str]) -> None:
 class _ResponsesAssembler:
     def __init__(self) -> None:
         self._response: object = None
+        self._items: list[object] = []
 
     def feed(self, chunk: object) -> str:
         kind = get_text(chunk, "type")
         if kind in ("response.completed", "response.incomplete", "response.failed"):
             self._response = to_plain_data(get_member(chunk, "response"))
+        elif kind == "response.output_item.done":
+            self._items.append(to_plain_data(get_member(chunk, "item")))
         elif kind == "error":
             raise ModelError(get_text(chunk, "message") or "its stream says that it failed", retryable=True)
         return get_text(chunk, "delta") if kind == "response.output_text.delta" else ""
@@ -105,7 +108,10 @@ class _ResponsesAssembler:
     def build_response(self) -> object:
         if self._response is None:
             raise _build_cut_stream_error()
-        return self._response
+        response = self._response
+        if isinstance(response, dict) and response.get("status") != "failed" and not response.get("output"):
+            return {**response, "output": self._items}  # some servers leave it empty in the last event
+        return response
 
 
 class _AnthropicAssembler:

@@ -167,6 +167,34 @@ class TestSeveralAnswers:
         assert [(0, 0)] == RAN
 
 
+@pytest.mark.parametrize("way", ["loop", "formats"])
+@pytest.mark.parametrize("has_index", [True, False])
+def test_calls_that_the_last_event_leaves_out_are_made(way: str, registry: ToolRegistry, *, has_index: bool) -> None:
+    """Broken promise: gateways end a Responses stream with an empty output, and each call was lost."""
+    events: list[dict[str, Any]] = []
+    for at in range(2):
+        place = {"output_index": at} if has_index else {}
+        item = {"type": "function_call", "id": f"i{at}", "call_id": f"c{at}", "name": "add"}
+        text = json.dumps({"x": at})
+        events += [
+            {"type": "response.output_item.added", **place, "item": {**item, "arguments": ""}},
+            {"type": "response.function_call_arguments.delta", **place, "item_id": f"i{at}", "delta": text},
+            {"type": "response.output_item.done", **place, "item": {**item, "arguments": text}},
+        ]
+    events.append({"type": "response.completed", "response": {"status": "completed", "output": []}})
+    if way == "formats":
+        assert ["c0", "c1"] == [call.tool_call_id for call in parse_tool_calls("openai-responses", events)]
+        return
+    end = {
+        "status": "completed",
+        "output": [{"type": "message", "content": [{"type": "output_text", "text": "Done."}]}],
+    }
+    model = fake_model(lambda _: _Chunks(events), end, api_format="openai-responses")
+    ToolLoop(registry.agent("ann"), model).run("Go.")
+
+    assert [(0, 0), (1, 0)] == sorted(RAN)
+
+
 @pytest.mark.parametrize("own_id", ["", "c1", None])
 @pytest.mark.parametrize("index", [0, None])
 @pytest.mark.parametrize("first", ["", "{}", '{"y": 1}'])
