@@ -67,8 +67,7 @@ def replay(recorded: list[str], calls: list[str]) -> tuple[list[str | None], dic
         equal_calls = contents.setdefault(content, EqualCalls(tasks))
         entry = next(equal_calls.iter_entries(task), None)
         found.append(None if entry is None else entry.call_id)
-        made_equal_calls = equal_calls.has_recorded(task.path)
-        tasks.note_call(task, None if entry is None else entry.task, made_equal_calls=made_equal_calls)
+        tasks.note_call(task, None if entry is None else entry.task)
         if entry is not None:
             entry.is_matched = True
     return found, {name: task.path for name, task in live.items()}
