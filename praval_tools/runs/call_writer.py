@@ -83,14 +83,15 @@ class CallWriter:
             raise
         except BaseException as error:
             is_written = attempt is None or write_state.entry is None or write_state.entry.status == "doubt"
-            start = None if is_written else record
+            start = None if is_written else call_records.build_start_record(write_state.builder, run, attempt, ())
             yield from self.write_interruption(write_state, run, error, entered=run.attempts > 0, unwritten_start=start)
             raise
         if answer is not None and answer.status is not _DONE:
             self._handle_refused_start(write_state, answer)
             return False
         if answer is None:
-            write_state.deferred_start = write_state.deferred_start or record  # written with the result
+            if write_state.deferred_start is None:  # written with the result; nothing has counted it
+                write_state.deferred_start = call_records.build_start_record(write_state.builder, run, attempt, ())
         else:
             write_state.stored_grants |= unspent
             if unspent and write_state.entry is not None:

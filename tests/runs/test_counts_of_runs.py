@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,38 @@ def test_another_grant_counts_it_anew(tmp_path: Path) -> None:
         new = registry.grant("pay", "helper", key="new", max_calls=1)
         assert 5 == registry.agent("helper").call("pay", amount=5)
         assert 0 == registry.uses_left(new)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_a_start_that_was_not_counted_is_counted_later(steps: int, tmp_path: Path) -> None:
+    """Broken promise: the count is exact. A call whose start the store refused as it was cancelled ran uncounted."""
+    paid = list[int]()
+
+    def start() -> ToolRegistry:
+        registry = ToolRegistry(journal=tmp_path / "runs.db")
+        Agent("crew", registry=registry)
+
+        @registry.tool("pay", owned_by="boss")
+        async def pay(amount: int) -> int:
+            """Pay."""
+            paid.append(amount)
+            return amount
+
+        registry.grant("pay", "crew", key="own", max_calls=1)
+        return registry
+
+    async def begin(registry: ToolRegistry) -> None:
+        async with registry.run("r"):
+            task = asyncio.ensure_future(registry.agent("crew").acall("pay", amount=1))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    with start() as registry, start() as other:
+        other.block("pay", "somebody else")  # the start is refused, as its decision is out of date
+        asyncio.run(begin(registry))
+    with start() as registry, registry.run("r"):
+        for amount in (1, 2):
+            registry.execute(ToolCall(name="pay", arguments={"amount": amount}, agent="crew"))
+    assert len(paid) <= 1
