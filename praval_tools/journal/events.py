@@ -131,7 +131,6 @@ class AgentToolCall(_CallEventBase):
         has_given_id: Whether the caller gave a call of a run its id; else the library made it.
         position: Its number in the run; zero outside of runs. *after*: that of the call whose result came last before.
         task: The path of the asyncio task that made it, such as `2:1`; empty for the one that opened the run.
-        spent_grants: The ids of the grants that count it from now on.
     """
 
     type: ClassVar = EventType.AGENT_TOOL_CALL
@@ -151,7 +150,6 @@ class AgentToolCall(_CallEventBase):
     position: int = 0
     after: int | None = None
     task: str = ""
-    spent_grants: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)

@@ -121,7 +121,6 @@ class _CallFields(msgspec.Struct, gc=False):
     position: int = 0
     after: int | None = None
     task: str = ""
-    spent_grants: tuple[str, ...] = ()
     outcome: str = ""
     by: str = ""
 
@@ -174,8 +173,6 @@ class ReplayEntry(msgspec.Struct, eq=False):
     """The position of the call whose result reached its caller last before it was made, as far as that is recorded."""
     task: str = ""
     """The path of the task that made it."""
-    spent_grants: frozenset[str] = frozenset()
-    """The ids of the grants that have counted it, which count it once however often it runs."""
     is_of_loop: bool = False
     """Whether a recorded loop with a model made it, which finds it again by its id."""
     is_moved: bool = False
@@ -249,7 +246,6 @@ class ReplayEntry(msgspec.Struct, eq=False):
         self._set_fields(fields, fields.digest)
         if record.type == _CALL:
             self.fingerprint = fields.fingerprint
-            self.spent_grants = self.spent_grants.union(fields.spent_grants)
         return fields
 
     def _set_fields(self, fields: _CallFields, digest: str) -> None:

@@ -141,7 +141,6 @@ class _CallEventBody(_EventBody, omit_defaults=True, kw_only=True, gc=False):
     position: int = 0
     after: int | None = None
     task: str = ""
-    spent_grants: tuple[str, ...] = ()
 
 
 class _ResultEventBody(_EventBody, omit_defaults=True, kw_only=True, gc=False):
@@ -300,9 +299,7 @@ _END_TYPE: Final = EventType.AGENT_TOOL_RESULT
 _OK: Final = Outcome.OK
 
 
-def build_plain_start_record(
-    builder: CallRecordBuilder, run: RunTool, attempt: int | None, spent_grants: tuple[str, ...] = ()
-) -> Record | None:
+def build_plain_start_record(builder: CallRecordBuilder, run: RunTool, attempt: int | None) -> Record | None:
     """Return the record of the start of a call in which nothing is secret or special, if it can be encoded."""
     call, query, clock, plan = builder.call, builder.query, builder.clock, builder.plan
     fingerprint = plan.fingerprint if run.tool is plan.tool else run.tool.fingerprint
@@ -315,8 +312,8 @@ def build_plain_start_record(
     if query is not None:
         body.digest, body.given, body.has_given_id = query.digest, query.given_digest, builder.has_given_id
         body.position, body.after, body.task = builder.position, query.after, query.task.path or ""
-    if builder.principal or run.attempts or spent_grants:  # rare; as keywords they would cost every call time
-        body.principal, body.attempt, body.spent_grants = builder.principal, run.attempts + 1, spent_grants
+    if builder.principal or run.attempts:  # rare; as keywords they would cost every call time
+        body.principal, body.attempt = builder.principal, run.attempts + 1
     return _encode_plain_record(body, attempt)
 
 
@@ -344,13 +341,11 @@ def _encode_plain_record(body: _EventBody, attempt: int | None) -> Record | None
 # ── all records ────────────────────────────────────────────────────────────────────────────────────
 
 
-def build_start_record(
-    builder: CallRecordBuilder, run: RunTool, attempt: int | None, spent_grants: tuple[str, ...]
-) -> Record:
-    """Return the record of a call whose tool is about to run, and which *spent_grants* count from now on."""
+def build_start_record(builder: CallRecordBuilder, run: RunTool, attempt: int | None) -> Record:
+    """Return the record of a call whose tool is about to run."""
     arguments, repairs, call = run.bound_arguments.arguments, run.bound_arguments.repairs, builder.call
     if builder.has_exact_names and not repairs and not call.reason and builder.has_plain_arguments:
-        record = build_plain_start_record(builder, run, attempt, spent_grants)
+        record = build_plain_start_record(builder, run, attempt)
         if record is not None:
             return record
     event = AgentToolCall(
@@ -358,7 +353,6 @@ def build_start_record(
         principal=builder.principal, parent_id=call.parent_id, fingerprint=run.tool.fingerprint,
         attempt=run.attempts + 1, toolcall_reason=call.reason, decision=to_recorded_decision(run.path.decision),
         has_given_id=builder.has_given_id, position=builder.position, after=builder.after, task=builder.task,
-        spent_grants=spent_grants,
         repairs=builder.plan.redaction_plan.hide_quoted_values(repairs, arguments, builder.secrets),
     )  # fmt: skip
     return builder.build_record(event, attempt)

@@ -67,15 +67,14 @@ class CallWriter:
         if write_state.run is not None:
             write_state.run.lease.check()
         attempt = None if write_state.start_written or run.attempts else INTENT
-        spent = tuple(sorted(unspent))
-        record = call_records.build_start_record(write_state.builder, run, attempt, spent)
+        record = call_records.build_start_record(write_state.builder, run, attempt)
         if self._is_intent_only and run.tool.metadata.read_only is True and not has_unspent and run.attempts == 0:
             if self._store.revision() != run.state.revision:
                 self._runtime.access_store.load_other_changes()
                 return False
             write_state.deferred_start = record
             return True
-        item = Item((record,), run.state.revision, spent)
+        item = Item((record,), run.state.revision, tuple(sorted(unspent)))
         item = item if write_state.approval_id is None else use_answer(item, write_state.approval_id)
         try:
             answer = yield from self._event_writer.append(write_state, item, "Nothing was run.")
@@ -83,19 +82,16 @@ class CallWriter:
             raise
         except BaseException as error:
             is_written = attempt is None or write_state.entry is None or write_state.entry.status == "doubt"
-            start = None if is_written else call_records.build_start_record(write_state.builder, run, attempt, ())
+            start = None if is_written else record
             yield from self.write_interruption(write_state, run, error, entered=run.attempts > 0, unwritten_start=start)
             raise
         if answer is not None and answer.status is not _DONE:
             self._handle_refused_start(write_state, answer)
             return False
         if answer is None:
-            if write_state.deferred_start is None:  # written with the result; nothing has counted it
-                write_state.deferred_start = call_records.build_start_record(write_state.builder, run, attempt, ())
+            write_state.deferred_start = write_state.deferred_start or record  # written with the result
         else:
             write_state.stored_grants |= unspent
-            if unspent and write_state.entry is not None:
-                write_state.entry.spent_grants |= unspent
         write_state.start_written, write_state.spent_grants = True, write_state.spent_grants | unspent
         write_state.approval_id = None
         return True

@@ -287,12 +287,10 @@ class Recorder:
 def _note_earlier_attempts(
     progress: CallProgress, write_state: CallWriteState, run: OpenRun, entry: ReplayEntry
 ) -> None:
-    """Note of a call whether a person was asked about it, whether it has begun, and which grants have counted it."""
+    """Note of a call whether a person was asked about it, and whether it has begun."""
     is_edited = entry.call_id in run.recording.edited_calls
     progress.was_asked_about = progress.was_asked_about or entry.is_asked or is_edited
     progress.is_counted_in_run, write_state.start_written = entry.has_begun, entry.attempts >= INTENT
-    progress.spent_grants = progress.stored_grants = entry.spent_grants
-    write_state.spent_grants = write_state.stored_grants = entry.spent_grants
 
 
 def _build_idempotency_key(run_id: str, call_id: str | None) -> str:
