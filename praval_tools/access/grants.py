@@ -97,13 +97,11 @@ def plan_grant(
             declared = evolve(declared, **inherited)
         return plan_redeclaration(state, record, previous, declared, actor)
     grant = _build_grant(record, request, actor, now, _derive_id(state, record, request, actor) or new_id)
+    if grant.key is None and (identical := _find_identical_grant(state, grant, lenders, now)) is not None:
+        return [], identical, ""
     if lenders is not None:
         grant = _lend_from_first_sufficient_grant(state, record, grant, lenders)
     if grant.key is None:
-        for grant_id in state.grant_ids_by_terms.get(get_terms_key(grant)) or ():
-            identical = state.grants[grant_id]
-            if not identical.has_ended(now) and identical.narrowed_by is None:
-                return [], identical.grant, ""
         _refuse_earlier_removal(state, grant)
         _refuse_unknown_removal(state, grant, known_state)
     event = events.ToolAssigned(grant=grant, by=actor, reason=request.reason)
@@ -117,6 +115,18 @@ def require_authority(state: AccessState, request: GrantRequest, actor: str, now
     grant = _build_grant(record, request, actor, now, "")
     if lenders is not None:
         _lend_from_first_sufficient_grant(state, record, grant, lenders)
+
+
+def _find_identical_grant(
+    state: AccessState, grant: Grant, lenders: list[GrantRecord] | None, now: datetime
+) -> Grant | None:
+    """Return a live grant with the terms of *grant*, which may be lent from one of *lenders*; None: there is none."""
+    for one in [grant] if lenders is None else [_inherit_terms(grant, lender) for lender in lenders]:
+        for grant_id in state.grant_ids_by_terms.get(get_terms_key(one)) or ():
+            identical = state.grants[grant_id]
+            if not identical.has_ended(now) and identical.narrowed_by is None:
+                return identical.grant
+    return None
 
 
 def _refuse_earlier_removal(state: AccessState, grant: Grant) -> None:
@@ -306,8 +316,14 @@ def _lend_from_grant(state: AccessState, record: ToolRecord, grant: Grant, paren
         problems.append("no arguments meet its bounds and those of the grant that it comes from")
     if problems:
         raise GrantError(grant.tool, problems)
-    max_calls = grant.max_calls if grant.max_calls is not None else left
-    return evolve(grant, parent=source.id, expires=grant.expires or source.expires, max_calls=max_calls)
+    return _inherit_terms(grant, parent)
+
+
+def _inherit_terms(grant: Grant, parent: GrantRecord) -> Grant:
+    """Return *grant* as lent from *parent*, with its end and what is left of it where these are left out."""
+    expires = grant.expires or parent.grant.expires
+    max_calls = grant.max_calls if grant.max_calls is not None else parent.calls_left
+    return evolve(grant, parent=parent.grant.id, expires=expires, max_calls=max_calls)
 
 
 def _warn_if_ineffective(state: AccessState, grant: Grant, now: datetime) -> str:

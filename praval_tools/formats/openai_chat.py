@@ -71,9 +71,9 @@ def add_call_delta(calls: dict[Hashable, WireObject], position: int, delta: obje
     Add a piece of a call to *calls*, and return the call that it belongs to.
 
     Some servers leave the index out, or repeat the name and the id each time.
-    A piece with the id of a call belongs to that. One without an index belongs to the call before, unless it comes with
-    an id of its own. One with the index of another call, and with a name, begins a call if its id or its name is
-    another one: there are servers that number each call 0.
+    A piece with the id of a call, and with no other index or name, belongs to that. One without an index belongs to the
+    call before, unless it comes with an id of its own. One with the index of another call, and with a name, begins a
+    call if its id or its name is another one: there are servers that number each call 0.
     """
     call_id, function = get_text(delta, "id"), get_member(delta, "function", "custom")
     name = get_text(function, "name")

@@ -27,7 +27,7 @@ class EqualCalls:
     2. while its task has no record: the next call of a recorded task that the same task began, and with which nobody
        goes on; else of one that was alone, and with which a task went on that has ended;
     3. one that its caller left since the run was opened here, without a result;
-    4. one that `_may_take` allows: that has arguments and was recorded only once, or that no task at work makes again.
+    4. one that `_may_take` allows: that is for any task, or that no task at work makes again.
 
     Args:
         tasks: The tasks that make calls where these are made.
@@ -43,7 +43,7 @@ class EqualCalls:
         self._left, self._last = list[ReplayEntry](), list[ReplayEntry]()
         self._recorded_ids, self._recorded_paths, self._branches = set[str](), set[str](), set[str]()
         self._only: ReplayEntry | None = None
-        """The entry, where only one was recorded and has arguments."""
+        """The entry, where it is for any task."""
         self._new: dict[str, deque[str]] = {}  # those with which nobody went on, by who began them; from the first use
 
     def add(self, entry: ReplayEntry) -> None:
@@ -51,8 +51,8 @@ class EqualCalls:
         self._waiting.setdefault(entry.task, deque()).append(entry)
         path = entry.task
         self._recorded_ids.add(entry.call_id)
-        is_for_any_task = entry.digest != _NO_ARGUMENTS and not entry.is_of_loop
-        self._only = entry if is_for_any_task and len(self._recorded_ids) == 1 else None
+        is_free = entry.digest != _NO_ARGUMENTS and not entry.is_of_loop
+        self._only = entry if is_free and len(self._recorded_ids) == 1 else None
         if path in self._recorded_paths:
             return
         self._recorded_paths.add(path)
@@ -82,8 +82,8 @@ class EqualCalls:
             with suppress(ValueError):
                 waiting.remove(entry)
 
-    def is_only_one(self, entry: ReplayEntry) -> bool:
-        """Tell whether *entry* has arguments and was the only such call when the run was opened: it is for any task."""
+    def is_for_any_task(self, entry: ReplayEntry) -> bool:
+        """Tell whether *entry* is the only such call that was recorded, has arguments, and no loop made it."""
         return entry is self._only
 
     def iter_entries(self, task: TaskAtWork) -> Iterator[ReplayEntry]:

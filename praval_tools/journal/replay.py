@@ -304,7 +304,7 @@ class Recording:
         path = task.path or ""
         if is_new:
             entry.task = path
-        elif entry.task != path and any(calls.is_only_one(entry) for calls in equal_calls):
+        elif entry.task != path and any(calls.is_for_any_task(entry) for calls in equal_calls):
             self._last_position += 1
             entry.move(path, self._last_position)
 

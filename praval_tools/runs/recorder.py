@@ -115,7 +115,7 @@ class Recorder:
             turn.wait()
             answered = self.approvals.list_answered(run.run_id) if run.recording.needs_answered(query) else ()
             entry = run.recording.find_or_create_entry(query, self.runtime.clock.new_id, held=held, answered=answered)
-            if entry.is_moved:
+            if entry.is_moved and not run.is_full:  # in a full run nothing comes of it
                 self._event_writer.submit_move(entry, run, self.runtime.clock)
             if not held and entry.status != "done":
                 turn.end()
@@ -165,7 +165,9 @@ class Recorder:
                 result = build_in_doubt_result(entry, call)
                 result = yield from self._call_writer.write_refusal(write_state, result)
             else:
-                _note_earlier_attempts(progress, write_state, run, entry)
+                is_edited = entry.call_id in run.recording.edited_calls
+                progress.was_asked_about = progress.was_asked_about or entry.is_asked or is_edited
+                progress.is_counted_in_run, write_state.start_written = entry.has_begun, entry.attempts >= INTENT
                 result = yield from self._run_and_record(progress, steps, plan, write_state)
         finally:
             if builder.edited_arguments is not None:
@@ -282,15 +284,6 @@ class Recorder:
         if spent:
             self.runtime.access_store.commit(lambda _: [GrantsCounted(left=spent)], outside_draft=True)
         return bool(spent)
-
-
-def _note_earlier_attempts(
-    progress: CallProgress, write_state: CallWriteState, run: OpenRun, entry: ReplayEntry
-) -> None:
-    """Note of a call whether a person was asked about it, and whether it has begun."""
-    is_edited = entry.call_id in run.recording.edited_calls
-    progress.was_asked_about = progress.was_asked_about or entry.is_asked or is_edited
-    progress.is_counted_in_run, write_state.start_written = entry.has_begun, entry.attempts >= INTENT
 
 
 def _build_idempotency_key(run_id: str, call_id: str | None) -> str:

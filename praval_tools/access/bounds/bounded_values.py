@@ -35,6 +35,7 @@ from praval_tools.tools.frames import activate_tool_frame
 _OTHER_TYPES: Final = (None, type(None), bool, int, float)
 """What is never written as text."""
 _MAX_DIGITS: Final = 300
+"""Of a whole number that a message shows."""
 
 
 @frozen(slots=False)
