@@ -76,8 +76,7 @@ def add_call_delta(calls: dict[Hashable, WireObject], position: int, delta: obje
     call if its id or its name is another one: there are servers that number each call 0.
     """
     call_id, function = get_text(delta, "id"), get_member(delta, "function", "custom")
-    name = get_text(function, "name")
-    index = get_member(delta, "index")
+    name, index = get_text(function, "name"), get_member(delta, "index")
     key = next((key for key in reversed(calls) if _is_same_call(calls[key], key, index, call_id, name)), None)
     if key is None:
         key = _choose_index(calls, position, index, call_id)
@@ -94,8 +93,9 @@ def add_call_delta(calls: dict[Hashable, WireObject], position: int, delta: obje
 
 def _is_same_call(call: WireObject, key: Hashable, index: object, call_id: str, name: str) -> bool:
     """Tell whether a piece has the id of a call, and neither another index nor another name."""
-    has_index = not isinstance(index, int) or index in (key, key[0] if isinstance(key, tuple) else None)
-    return has_index and call_id != "" and call["id"] == call_id and name in ("", call["name"])
+    if not call_id or call["id"] != call_id or name not in ("", call["name"]):
+        return False
+    return not isinstance(index, int) or index == (key[0] if isinstance(key, tuple) else key)
 
 
 def _choose_index(calls: dict[Hashable, WireObject], position: int, index: object, call_id: str) -> int:

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Final
 
 from praval_tools.journal.digests import compute_digest
-from praval_tools.journal.recorded_tasks import RecordedTasks
+from praval_tools.journal.recorded_tasks import RecordedTasks, get_own_path
 from praval_tools.journal.replay_entry import ReplayEntry, TaskAtWork
 from praval_tools.journal.task_paths import get_branch, get_number, get_outer_path, is_inside
 
@@ -155,7 +155,7 @@ class EqualCalls:
         """
         if self._only is not None:  # as where tasks get from a queue what they do
             return True
-        path = f"{task.outer_path}.?" if task.path is None else task.path
+        path = get_own_path(task)
         if is_inside(path, other):
             return self._tasks.may_take_of_outer(task, other)
         if self._tasks.is_of_another(other, path):

@@ -111,7 +111,7 @@ class RecordedTasks:
 
     def list_free_loops(self, task: TaskAtWork, loop_ids: Iterable[str]) -> list[str]:
         """Return the ids of the loops with which *task* may go on, those first that it began."""
-        own_path = f"{task.outer_path}.?" if task.path is None else task.path
+        own_path = get_own_path(task)
         paths = {loop_id: self._loop_paths.get(loop_id, "") for loop_id in loop_ids}
         own = [loop_id for loop_id, path in paths.items() if path == task.path]
         new = [] if task.has_record else [
@@ -156,7 +156,7 @@ class RecordedTasks:
         if task.path == path or is_inside(task.outer_path, path) or self.is_at_work(path):
             return False
         if not task.has_record:
-            return not self.belongs_elsewhere(f"{task.outer_path}.?", path)
+            return not self.belongs_elsewhere(get_own_path(task), path)
         own = task.path
         if not own or self.get_next(own) is not None:  # it is the first task, or has calls of its own to make again
             return False
@@ -172,6 +172,11 @@ class RecordedTasks:
         path = join_path(outer, number + 1, group + 1 if beside is None else split_path(beside)[2])
         self._note_path(path)
         return path
+
+
+def get_own_path(task: TaskAtWork) -> str:
+    """Return the path of *task*; of one that has made no call, a path beside those of the tasks that began with it."""
+    return f"{task.outer_path}.?" if task.path is None else task.path
 
 
 class TasksByCall(dict[str | None, RecordedTasks]):

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 MatchMode = Literal["content", "id", "position"]
 MATCH_MODES: Final = ("content", "id", "position")
 
-_APPROVAL_TYPES: Final = frozenset((EventType.APPROVAL_ASKED, EventType.APPROVAL_ANSWERED))
+_TYPES_BEFORE_START: Final = frozenset((EventType.APPROVAL_ASKED, EventType.APPROVAL_ANSWERED, EventType.CALL_MOVED))
+"""What is recorded of a call that may not have begun."""
 
 _ContentKey = tuple[str | None, tuple[str, ...], str, str, str | None, str]
 
@@ -92,7 +93,7 @@ class Recording:
         if entry is None:
             asked = self._asked_entries.pop(call_id, None)
             entry = ReplayEntry(call_id, record.agent, record.tool or "") if asked is None else asked
-            (self._asked_entries if record.type in _APPROVAL_TYPES else self.entries)[call_id] = entry
+            (self._asked_entries if record.type in _TYPES_BEFORE_START else self.entries)[call_id] = entry
         entry.apply_record(record)
         if not entry.position:
             entry.set_position(self._last_position + 1)  # older releases recorded none

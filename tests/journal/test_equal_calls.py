@@ -4,12 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
+from praval_tools.journal.codec import build_record
 from praval_tools.journal.digests import compute_digest
 from praval_tools.journal.equal_calls import EqualCalls
+from praval_tools.journal.events import AgentToolResult, ApprovalAsked, CallMoved
 from praval_tools.journal.recorded_tasks import RecordedTasks
+from praval_tools.journal.replay import Recording
 from praval_tools.journal.replay_entry import ReplayEntry
 
 
@@ -192,3 +197,18 @@ def test_long_paths_are_cut() -> None:
     paths = replay([], names)[1]
     assert 60 == len(set(paths.values()))
     assert 20 == max((path or "").count(":") for path in paths.values())
+
+
+def test_a_call_that_was_only_asked_about_has_not_begun_by_a_move() -> None:
+    """It is as if new, whichever task made it again."""
+    head: dict[str, Any] = {
+        "time": datetime(2030, 1, 1, tzinfo=UTC), "tool_call_id": "c1", "tool_name": "pay", "agent": "ann",
+        "run_id": "r",
+    }  # fmt: skip
+    asked = ApprovalAsked(**head, id="e1", arguments={}, call_digest=compute_digest({}), position=1, task="1:1")
+    moved = CallMoved(**head, id="e2", position=2, task="2:1")
+    ended = AgentToolResult(**head, id="e3", outcome="ok", result=1)
+
+    assert {} == Recording("r", "content", [build_record(asked), build_record(moved)]).entries
+    (entry,) = Recording("r", "content", map(build_record, (asked, moved, ended))).entries.values()
+    assert ("2:1", 2, 1) == (entry.task, entry.position, entry.first_position)
