@@ -80,7 +80,8 @@ class PendingChange:
         self.is_draft, self.is_published, self.is_whole = is_draft, False, is_whole
         self.events: list[AnyStateEvent] = []
         self.plans: list[tuple[str, Planner]] = []
-        self.when_published: list[Callable[[], object]] = []
+        self.when_published: list[tuple[str, Callable[[], object]]] = []
+        """What is called once the change counts, with the name of the module that asked for it, in a draft."""
         self._thread_and_task = threading.get_ident(), _get_task_id()
 
     def is_of_this_thread(self) -> bool:
@@ -119,7 +120,7 @@ class PendingChange:
         """Call what is to be done once the change counts; where an interrupt came meanwhile, go on with the same."""
         self.is_published = True
         while self.when_published:
-            self.when_published[0]()
+            self.when_published[0][1]()
             del self.when_published[0]
 
     def rebase(self, base: AccessState) -> None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 from copy import copy
+from functools import partial
 from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
@@ -131,15 +132,14 @@ class StateStore:
             RegistryClosedError: The registry was closed.
             ToolUsageError: Another task of this thread holds a `change()` open.
         """
-        if (opened := open_change.get()) is not None and opened.store is self:
-            refuse_undone(opened, self.name)
+        self._refuse_undone_change()
         if person := get_current_person():
             plan = _sign_plan(plan, person)
         change = self._get_own_change()
         if change is not None and not (outside_draft and change.is_draft):
             self._refuse_closed()
             events = change.add_plan(plan)  # one that raises is not planned again: the caller knows of it
-            change.plans.append((_find_calling_module() if change.is_draft else "", plan))
+            change.plans.append((_find_calling_module(change), plan))
             return events
         self._refuse_reentry()
         try:
@@ -188,13 +188,14 @@ class StateStore:
     @plain_manager
     def _hold_change(self, is_whole: bool, when_published: Callable[[], object] | None) -> Iterator[PendingChange]:
         if (outer := self._get_own_change()) is not None:
-            state, events, plans = outer.state, len(outer.events), len(outer.plans)
+            state, events, plans, calls = outer.state, len(outer.events), len(outer.plans), len(outer.when_published)
             try:
                 yield outer
-                outer.when_published += () if when_published is None else (when_published,)
+                if when_published is not None:
+                    outer.when_published.append((_find_calling_module(outer), when_published))
             except BaseException:
                 outer.state = state
-                del outer.events[events:], outer.plans[plans:]
+                del outer.events[events:], outer.plans[plans:], outer.when_published[calls:]
                 raise
             return
         self._refuse_reentry()
@@ -205,7 +206,8 @@ class StateStore:
                     self._active_change = change
                     self.state = change.base = copy(self.state)  # fast paths look again, and come to `refuse_calls`
                     yield change
-                    change.when_published += () if when_published is None else (when_published,)
+                    if when_published is not None:
+                        change.when_published.append(("", when_published))
                 finally:
                     self._active_change = None
                 try:
@@ -238,6 +240,9 @@ class StateStore:
             for module, plan in change.plans:
                 if not is_discarded(module):
                     self._commit_surviving_plan(plan, error)
+            for module, apply in change.when_published:
+                if not is_discarded(module):
+                    apply()
             raise
         self._refuse_reentry()
         with self._lock:
@@ -386,11 +391,29 @@ class StateStore:
             self.subscriptions.undelivered.extend(change.events)
         return True
 
-    def invalidate_snapshots(self) -> None:
-        """Publish the same state under a new pointer, so that whoever holds the old one looks again."""
+    def apply_setting(self, apply: Callable[[], object]) -> None:
+        """
+        Call *apply*, which sets what is not in the state, such as a limit; in a change at its end, if that counts.
+
+        Raises:
+            ToolUsageError: Another task of this thread holds a `change()` open.
+        """
+        self._refuse_undone_change()
+        change = self._get_own_change()
+        if change is None:
+            self._apply_and_invalidate(apply)
+        else:
+            change.when_published.append((_find_calling_module(change), partial(self._apply_and_invalidate, apply)))
+
+    def _apply_and_invalidate(self, apply: Callable[[], object]) -> None:
         self._refuse_reentry()
         with self._lock:
+            apply()
             self.state = copy(self.state)
+
+    def invalidate_snapshots(self) -> None:
+        """Publish the same state under a new pointer, so that whoever holds the old one looks again."""
+        self._apply_and_invalidate(lambda: None)
 
     def _refuse_closed(self) -> None:
         if self.closed:
@@ -409,6 +432,10 @@ class StateStore:
     def _holds_lock(self) -> bool:
         """Tell whether this thread holds the lock: an interrupt may leave a change behind without it."""
         return bool(self._lock._is_owned())  # type: ignore[attr-defined]
+
+    def _refuse_undone_change(self) -> None:
+        if (opened := open_change.get()) is not None and opened.store is self:
+            refuse_undone(opened, self.name)
 
     def _refuse_reentry(self) -> None:
         change = self._active_change
@@ -435,9 +462,9 @@ def _has_any(change: PendingChange, kinds: type | tuple[type, ...]) -> bool:
     return any(isinstance(event, kinds) for event in change.events)
 
 
-def _find_calling_module() -> str:
-    """Return the name of the module outside this package that makes the change."""
-    return str(find_user_frame()[0].f_globals.get("__name__", ""))
+def _find_calling_module(change: PendingChange) -> str:
+    """Return the name of the module outside this package that adds to a draft; "" for another change."""
+    return str(find_user_frame()[0].f_globals.get("__name__", "")) if change.is_draft else ""
 
 
 def with_stored_counts(store: StateStore, state: AccessState) -> AccessState:

@@ -80,9 +80,9 @@ class Approvals:
 
     def __init__(
         self, require_operator: Callable[[str], None], clock: Clock, closing_event: threading.Event,
-        refuse_closed: Callable[[], None],
+        refuse_closed: Callable[[], None], apply_setting: Callable[[Callable[[], object]], None],
     ) -> None:  # fmt: skip
-        self._require_operator, self._clock = require_operator, clock
+        self._require_operator, self._clock, self._apply_setting = require_operator, clock, apply_setting
         self._closing_event, self._refuse_closed = closing_event, refuse_closed
         self._lock, self._key = ForkSafeLock(), os.urandom(32)
         self._local_entries: dict[str, _LocalEntry] = {}
@@ -113,6 +113,11 @@ class Approvals:
     def handler(self, handler: ApprovalHandler | None) -> None:
         self._require_operator("set the approval handler")
         self._handler = handler
+
+    def set_handler(self, handler: ApprovalHandler | None) -> None:
+        """Ask *handler* from now on; inside a change of access from its end on, and not at all if that is undone."""
+        self._require_operator("set the approval handler")
+        self._apply_setting(lambda: setattr(self, "_handler", handler))
 
     @property
     def fallback_handler(self) -> ApprovalHandler | None:

@@ -212,12 +212,16 @@ def classify_failure(tool: str, error: BaseException) -> tuple[Outcome, str]:
     """
     Return the outcome of a call whose function raised *error*, and the name of the error.
 
-    A `ToolInDoubtError` of the tool's own says that nobody knows whether it did its work; one of a call that it made
-    is an error of that call, and of this one as any other.
+    A `ToolInDoubtError`, its own or that of a call that it made, says that nobody knows whether it did its work.
     """
-    if has_type(error, ToolInDoubtError) and read_attribute(tool, error, "result") is None:
+    if has_type(error, ToolInDoubtError):
         code = read_attribute(tool, error, "code")
         return Outcome.IN_DOUBT, code if type(code) is str else ToolInDoubtError.code
+    if has_type(error, BaseExceptionGroup) and any(
+        classify_failure(tool, part)[0] is Outcome.IN_DOUBT
+        for part in BaseExceptionGroup.exceptions.__get__(error)
+    ):
+        return Outcome.IN_DOUBT, ToolInDoubtError.code
     return Outcome.TOOL_ERROR, get_error_type_name(tool, error)
 
 
@@ -267,8 +271,12 @@ def make_typed_error(result: ToolResult) -> BaseException:
 
 
 def _was_raised_by_tool(result: ToolResult) -> bool:
-    """Tell whether the tool raised the exception of *result*, and not the library, which says which call is meant."""
-    return result.exception is not None and read_attribute(result.name, result.exception, "call_id") is None
+    """Tell whether the tool raised the exception of *result*, of its own or by a call that it made; not the library."""
+    error = result.exception
+    if error is None:
+        return False
+    other = read_attribute(result.name, error, "result")
+    return read_attribute(result.name, error, "call_id") is None or (other is not None and other is not result)
 
 
 _ERROR_FACTORIES: Final[dict[Outcome, Callable[[str], ToolCallError]]] = {

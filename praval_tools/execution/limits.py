@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Never, TypeAlias
 
 import msgspec
@@ -87,13 +88,15 @@ class Limits:
     """
     The limits of one registry, kept outside its tools; a call needs a place under every limit that applies to it.
 
-    Only the operator sets them: `require_operator` raises for everybody else. `on_change` makes every call look again.
+    Only the operator sets them: `require_operator` raises for everybody else. `apply_setting` calls what changes them,
+    once that is to count.
     """
 
     def __init__(
-        self, require_operator: Callable[[str], None], on_change: Callable[[], None], monotonic: Callable[[], float]
-    ) -> None:
-        self._require_operator, self._on_change, self._monotonic = require_operator, on_change, monotonic
+        self, require_operator: Callable[[str], None], apply_setting: Callable[[Callable[[], object]], None],
+        monotonic: Callable[[], float],
+    ) -> None:  # fmt: skip
+        self._require_operator, self._apply_setting, self._monotonic = require_operator, apply_setting, monotonic
         self.reset_after_fork()
         self._usages: dict[LimitKey, LimitUsage] = {}
 
@@ -120,12 +123,15 @@ class Limits:
             raise ToolUsageError("A limit is for an agent, a tool, or both: pass agent=… or tool=….")
         is_removed = all(number is None for number in numbers.values())
         limit = Limit(agent=key[0], tool=key[1], **numbers)
-        self.replace([key] if is_removed else [], [] if is_removed else [limit])
-        self._on_change()
+        removed, limits = ([key], []) if is_removed else ([], [limit])
+        self._apply_setting(partial(self._replace, removed, limits))
 
     def replace(self, removed: Iterable[LimitKey], limits: Iterable[Limit]) -> None:
         """Remove some limits and set others, all at once; calls look again once the caller changed the state."""
         self._require_operator("set limits")
+        self._replace(removed, limits)
+
+    def _replace(self, removed: Iterable[LimitKey], limits: Iterable[Limit]) -> None:
         with self._lock:
             kept = {(limit.agent, limit.tool): limit for limit in limits}
             for key in removed:

@@ -139,10 +139,12 @@ class Runtime:
         self.background_loop = BackgroundLoop()
         # a new state object sends every fast path to the pipeline, which waits for the exclusive call
         self.exclusive_gate = ExclusiveGate(self.in_flight, store.invalidate_snapshots, registry, options.timeout)
-        self.limits = Limits(refuse_others_than_operator, store.invalidate_snapshots, clock.monotonic)
+        self.limits = Limits(refuse_others_than_operator, store.apply_setting, clock.monotonic)
         self.closing_event = threading.Event()
         self._closing_lock, self._is_closed = ForkSafeLock(), False
-        self.approvals = Approvals(refuse_others_than_operator, clock, self.closing_event, store.refuse_calls)
+        self.approvals = Approvals(
+            refuse_others_than_operator, clock, self.closing_event, store.refuse_calls, store.apply_setting
+        )
         self.tracer: CallTracer | None = None
         self.hooks = NO_HOOKS
         self.plugins: Any = None

@@ -14,7 +14,14 @@ from praval_tools.formats.format import (
     require_call_id,
     to_arguments_object,
 )
-from praval_tools.formats.response_fields import assign_call_ids, get_index, get_items, get_member, get_text
+from praval_tools.formats.response_fields import (
+    assign_call_ids,
+    get_index,
+    get_items,
+    get_member,
+    get_text,
+    join_arguments,
+)
 from praval_tools.formats.schema_root import flatten_root
 from praval_tools.formats.strict import StrictCost, StrictRules
 from praval_tools.names import to_wire_name
@@ -60,7 +67,7 @@ def _parse_blocks(blocks: Sequence[object]) -> Iterator[ToolCall]:
 
 def _parse_stream(events: Sequence[object]) -> Iterator[ToolCall]:
     blocks: dict[int | None, object] = {}
-    deltas: dict[int | None, str] = {}
+    deltas: dict[int | None, object] = {}
     for event in events:
         kind, index = get_member(event, "type"), get_index(event, "index")
         if kind == "content_block_start":
@@ -68,7 +75,7 @@ def _parse_stream(events: Sequence[object]) -> Iterator[ToolCall]:
             if get_member(block, "type") == "tool_use":
                 blocks[index], deltas[index] = block, ""
         elif kind == "content_block_delta" and index in blocks:
-            deltas[index] += get_text(get_member(event, "delta"), "partial_json")
+            deltas[index] = join_arguments(deltas[index], get_member(get_member(event, "delta"), "partial_json"))
     for index, block in blocks.items():
         yield ToolCall(get_member(block, "id"), get_text(block, "name"), deltas[index] or get_member(block, "input"))
 

@@ -13,6 +13,7 @@ from praval_tools.formats.response_fields import (
     get_items,
     get_member,
     get_text,
+    join_arguments,
 )
 from praval_tools.names import to_wire_name
 from praval_tools.schema.json_values import replace_surrogates
@@ -60,10 +61,16 @@ def _parse_stream(chunks: Sequence[object]) -> Iterator[ToolCall]:
     calls: dict[Hashable, WireObject] = {}
     for chunk in chunks:
         delta = get_member(get_first_candidate(get_items(chunk, "choices")), "delta")
-        for position, call_delta in enumerate(get_items(delta, "tool_calls")):
+        for position, call_delta in enumerate(get_call_deltas(delta)):
             add_call_delta(calls, position, call_delta)
     for call in calls.values():
         yield ToolCall(call["id"] or None, call["name"], call["arguments"])
+
+
+def get_call_deltas(delta: object) -> Sequence[object]:
+    """Return the pieces of calls in a delta; an older server streams its only call as `function_call`."""
+    deltas, function = get_items(delta, "tool_calls"), get_member(delta, "function_call")
+    return deltas if deltas or function is None else [{"function": function}]
 
 
 def add_call_delta(calls: dict[Hashable, WireObject], position: int, delta: object) -> WireObject:
@@ -87,7 +94,7 @@ def add_call_delta(calls: dict[Hashable, WireObject], position: int, delta: obje
     call = calls.setdefault(key, {"id": "", "name": "", "arguments": "", "extra": {}})
     call["id"] = call["id"] or call_id
     call["name"] = call["name"] or name
-    call["arguments"] += get_text(function, "arguments", "input")
+    call["arguments"] = join_arguments(call["arguments"], get_member(function, "arguments", "input"))
     return call
 
 

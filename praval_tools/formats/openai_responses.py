@@ -8,7 +8,14 @@ from typing import Final
 from praval_tools.formats.deferred_loading import SEARCH_TOOL_NAME
 from praval_tools.formats.format import Format, Offer, WireObject, get_content_blocks, make_data_url, require_call_id
 from praval_tools.formats.openai_common import STRICT_RULES, prepare_schema, to_arguments_text
-from praval_tools.formats.response_fields import assign_call_ids, get_index, get_items, get_member, get_text
+from praval_tools.formats.response_fields import (
+    assign_call_ids,
+    get_index,
+    get_items,
+    get_member,
+    get_text,
+    join_arguments,
+)
 from praval_tools.names import to_wire_name
 from praval_tools.schema.json_values import replace_surrogates
 from praval_tools.tools.call import ToolCall, ToolResult
@@ -69,12 +76,12 @@ def _parse_stream(events: Sequence[object]) -> Iterator[ToolCall]:
                 "type": "function_call",
                 "call_id": get_member(item, "call_id", "id"),
                 "name": get_text(item, "name"),
-                "arguments": get_text(item, "arguments", "input") or items.get(key, {}).get("arguments", ""),
+                "arguments": get_member(item, "arguments", "input") or items.get(key, {}).get("arguments", ""),
             }
         elif kind == "response.function_call_arguments.delta" and key in items:
-            items[key]["arguments"] += get_text(event, "delta")
+            items[key]["arguments"] = join_arguments(items[key]["arguments"], get_member(event, "delta"))
         elif kind == "response.function_call_arguments.done" and key in items:
-            items[key]["arguments"] = get_text(event, "arguments") or items[key]["arguments"]
+            items[key]["arguments"] = get_member(event, "arguments") or items[key]["arguments"]
     yield from _parse_items(list(items.values()))
 
 

@@ -31,6 +31,13 @@ def get_text(value: object, *names: str) -> str:
     return member if isinstance(member, str) else ""
 
 
+def join_arguments(whole: object, piece: object) -> object:
+    """Add a streamed piece of arguments to the *whole*; some servers send an object, in one piece, instead of text."""
+    if not whole or not piece:
+        return whole or piece or ""
+    return whole + piece if isinstance(whole, str) and isinstance(piece, str) else f"{whole}{piece}"  # no JSON: refused
+
+
 def get_items(value: object, *names: str) -> Sequence[Any]:
     """Return a member that is a list, or the value itself without *names*; empty where it is something else."""
     member = get_member(value, *names) if names else value

@@ -64,6 +64,8 @@ class StoredApprovals:
         self._ids_by_digest: dict[str, str] = {}
         self._ids_of_parent: frozenset[str] | None = frozenset()
         """Answered requests that the process from which this one was forked uses; None: still to be looked for."""
+        self._used_ids = set[str]()
+        """Requests whose answers were used by this process, which the store could not be told."""
         self._lock = ForkSafeLock()
         if isinstance(store, MemoryStore):  # of which a forked process has a copy; it shares all others
             handle_forks(self, in_child=StoredApprovals._leave_answers)
@@ -126,7 +128,7 @@ class StoredApprovals:
         self._revision = view.revision
 
     def _apply_row(self, row: StateRow) -> None:
-        if self._ids_of_parent is not None and row.key in self._ids_of_parent:
+        if row.key in self._used_ids or (self._ids_of_parent is not None and row.key in self._ids_of_parent):
             return
         event = None if row.body is None else from_json(row.body, event_id=row.key)
         if isinstance(event, ApprovalAsked):
@@ -136,6 +138,12 @@ class StoredApprovals:
             self._approvals[row.key] = replace(approval, answered=event)
         elif row.kind == _REQUEST_ROW:
             self._forget_request(row.key)
+
+    def mark_used(self, request_id: str) -> None:
+        """Count the answer to a request no more in this process, where the store could not be told that it was used."""
+        with self._lock:
+            self._used_ids.add(request_id)
+            self._forget_request(request_id)
 
     def _forget_request(self, key: str) -> None:
         ended = self._approvals.pop(key, None)

@@ -7,8 +7,15 @@ from typing import Final, Protocol
 
 from praval_tools.errors import ModelError
 from praval_tools.formats.format import WireObject, to_arguments_object
-from praval_tools.formats.openai_chat import CALL_MEMBERS, add_call_delta
-from praval_tools.formats.response_fields import get_first_candidate, get_items, get_member, get_text, to_plain_data
+from praval_tools.formats.openai_chat import CALL_MEMBERS, add_call_delta, get_call_deltas
+from praval_tools.formats.response_fields import (
+    get_first_candidate,
+    get_items,
+    get_member,
+    get_text,
+    join_arguments,
+    to_plain_data,
+)
 from praval_tools.tools.call import ToolCall
 
 
@@ -58,7 +65,7 @@ class _ChatAssembler:
         if self._finish_reason not in _CUT_REASONS:  # some servers say "stop" once more
             self._finish_reason = get_member(choice, "finish_reason") or self._finish_reason
         delta = to_plain_data(get_member(choice, "delta"))
-        for position, call_delta in enumerate(get_items(delta, "tool_calls")):
+        for position, call_delta in enumerate(get_call_deltas(delta)):
             call = add_call_delta(self._calls, position, call_delta)
             _add_members(call["extra"], call_delta, CALL_MEMBERS)
         _add_members(self._message, delta, _UNASSEMBLED_MEMBERS)
@@ -117,7 +124,7 @@ class _ResponsesAssembler:
 class _AnthropicAssembler:
     def __init__(self) -> None:
         self._blocks: dict[object, WireObject] = {}
-        self._input_json: dict[object, str] = {}
+        self._input_json: dict[object, object] = {}
         self._stop_reason: object = None
         self._is_complete = False
         self._usage: WireObject = {}
@@ -142,7 +149,7 @@ class _AnthropicAssembler:
     def _apply_delta(self, index: object, delta: object) -> str:
         block, kind = self._blocks[index], get_member(delta, "type")
         if kind == "input_json_delta":
-            self._input_json[index] = self._input_json.get(index, "") + get_text(delta, "partial_json")
+            self._input_json[index] = join_arguments(self._input_json.get(index), get_member(delta, "partial_json"))
         elif kind == "citations_delta":
             block["citations"] = [*(block.get("citations") or ()), to_plain_data(get_member(delta, "citation"))]
         else:
@@ -159,9 +166,9 @@ class _AnthropicAssembler:
         return {"role": "assistant", "content": content, "stop_reason": self._stop_reason, "usage": self._usage}
 
     def _complete_block(self, index: object, block: WireObject) -> WireObject:
-        """Return a block with its input: that of a call as text, since it is read as such; a server tool's as JSON."""
-        text = self._input_json.get(index)
-        if not text:
+        """Return a block with its input: that of a call as it came, since it is read so; a server tool's as JSON."""
+        received = self._input_json.get(index)
+        if not received:
             return block
         is_ours = block.get("type") == "tool_use"
-        return {**block, "input": text if is_ours else to_arguments_object(ToolCall(arguments=text))}
+        return {**block, "input": received if is_ours else to_arguments_object(ToolCall(arguments=received))}

@@ -74,7 +74,7 @@ class RegistryApprovals:
 
     @handler.setter
     def handler(self, handler: ApprovalHandler | None) -> None:
-        self._approvals.handler = handler
+        self._approvals.set_handler(handler)
 
     @property
     def lifetime(self) -> timedelta:

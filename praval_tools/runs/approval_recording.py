@@ -122,6 +122,10 @@ class ApprovalRecorder:
             entries.append(ApprovalEntry(entry.request if own is None else own.request, answer))
         return entries
 
+    def mark_used(self, request_id: str) -> None:
+        """Count the answer to a request no more in this process: it was used, and the store could not be told."""
+        self._stored.mark_used(request_id)
+
     def list_answered(self, run_id: str) -> set[str]:
         """Return the ids of the calls of a run that waited and have an answer that was not used."""
         try:

@@ -90,10 +90,12 @@ class CallWriter:
             return False
         if answer is None:
             write_state.deferred_start = write_state.deferred_start or record  # written with the result
+            if write_state.approval_id is not None:
+                self._approvals.mark_used(write_state.approval_id)
         else:
             write_state.stored_grants |= unspent
+            write_state.approval_id = None
         write_state.start_written, write_state.spent_grants = True, write_state.spent_grants | unspent
-        write_state.approval_id = None
         return True
 
     def _handle_refused_start(self, write_state: CallWriteState, answer: Answer) -> None:

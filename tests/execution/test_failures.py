@@ -47,13 +47,26 @@ def registry() -> ToolRegistry:
         registry.toolset("teller").call("pay", amount=amount)
         return "ordered"
 
+    @registry.tool("aorder", owned_by="teller")
+    async def aorder(amount: int) -> str:
+        """Pay, by a call."""
+        await registry.toolset("teller").acall("apay", amount=amount)
+        return "ordered"
+
+    @registry.tool("order_all", owned_by="teller")
+    async def order_all(amount: int) -> str:
+        """Pay, by a call of a task of its own."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(registry.toolset("teller").acall("apay", amount=amount))
+        return "ordered"
+
     return registry
 
 
 def pay(registry: ToolRegistry, tool: str, arguments: object) -> ToolResult:
     """Call a tool that pays, in the way that fits it."""
     call = ToolCall("one", tool, arguments, "teller")
-    return registry.execute(call) if tool == "pay" else asyncio.run(registry.aexecute(call))
+    return registry.execute(call) if tool in ("pay", "order") else asyncio.run(registry.aexecute(call))
 
 
 class TestCallsInDoubt:
@@ -75,11 +88,39 @@ class TestCallsInDoubt:
 
         assert Outcome.IN_DOUBT is caught.value.result.outcome
 
-    def test_an_inner_call_in_doubt_is_an_error_of_the_outer_one(self, registry: ToolRegistry) -> None:
-        """The tool around it failed, and its own call has ended."""
-        result = registry.execute(ToolCall("one", "order", {"amount": 1}, "teller"))
+    @pytest.mark.parametrize("tool", ["order", "aorder", "order_all"])
+    def test_a_tool_whose_inner_call_is_in_doubt_is_so_itself(self, registry: ToolRegistry, tool: str) -> None:
+        """Its work includes that of the inner call; it is not tried again, and its error names its own call."""
+        with pytest.raises(ToolInDoubtError, match="went dead|TaskGroup") as caught:
+            asyncio.run(registry.toolset("teller").acall(tool, amount=1))
 
-        assert (Outcome.TOOL_ERROR, "ToolInDoubtError") == (result.outcome, result.error_type)
+        result = caught.value.result
+        assert (tool, Outcome.IN_DOUBT) == (result.name, result.outcome)
+        assert caught.value.call_id == result.tool_call_id
+        assert 1 == len(RAN)
+
+    @pytest.mark.parametrize("tool", ["order", "aorder", "order_all"])
+    def test_a_tool_runs_again_once_its_inner_call_is_resolved(
+        self, registry: ToolRegistry, tool: str, tmp_path: Path
+    ) -> None:
+        """
+        An idempotent one runs again when it is requested; another one when somebody says so.
+
+        The promise was broken: its error was its result for ever, whatever `run.resolve` said of the inner call.
+        """
+        registry.configure("order", idempotent=True)
+        registry.journal = tmp_path / "runs.db"
+        with registry.run("night") as run:
+            first = pay(registry, tool, {"amount": 1})
+            inner, outer = sorted(run.in_doubt, key=lambda call: call.tool_name == tool)
+            run.resolve(inner, result="paid")
+            if tool != "order":
+                assert Outcome.IN_DOUBT is pay(registry, tool, {"amount": 1}).outcome
+                run.resolve(outer, rerun=True)
+            again = pay(registry, tool, {"amount": 1})
+        registry.close()
+
+        assert (Outcome.IN_DOUBT, "ordered", 1) == (first.outcome, again.result, len(RAN))
 
     @pytest.mark.usefixtures("recording_path")
     @pytest.mark.parametrize("tool", ["pay", "apay"])

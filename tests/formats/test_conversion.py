@@ -191,6 +191,29 @@ BLOCKS = [
 ]  # fmt: skip
 
 
+OBJECTS: dict[str, tuple[Any, Any, Any]] = {
+    "openai-chat": (
+        {"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "weather"}}]}}]},
+        {"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": {"city": "Oslo"}}}]}}]},
+        {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]},
+    ),
+    "openai-responses": (
+        {"type": "response.output_item.added", "output_index": 0,
+         "item": {"type": "function_call", "call_id": "a", "name": "weather", "arguments": ""}},
+        {"type": "response.function_call_arguments.delta", "output_index": 0, "delta": {"city": "Oslo"}},
+        {"type": "response.function_call_arguments.done", "output_index": 0, "arguments": {}},
+    ),
+    "anthropic": (
+        {"type": "content_block_start", "index": 0,
+         "content_block": {"type": "tool_use", "id": "a", "name": "weather", "input": {}}},
+        {"type": "content_block_delta", "index": 0,
+         "delta": {"type": "input_json_delta", "partial_json": {"city": "Oslo"}}},
+        {"type": "content_block_stop", "index": 0},
+    ),
+}  # fmt: skip
+"""Of each format, the start of a streamed call, its arguments as an object, and its end."""
+
+
 class TestStreams:
     @pytest.mark.parametrize(("api_format", "chunks"), [
         ("openai-chat", CHAT_CHUNKS), ("openai-responses", EVENTS), ("anthropic", BLOCKS),
@@ -219,6 +242,32 @@ class TestStreams:
         chunks = [{"choices": [{"delta": {"tool_calls": [one]}}]} for one in pieces]
 
         assert BOTH == read_calls(parse_tool_calls("openai-chat", chunks))
+
+    @pytest.mark.parametrize("api_format", OBJECTS)
+    def test_arguments_that_are_objects(self, api_format: str) -> None:
+        """
+        Some servers send an object instead of its text; beside text, or another object, it is refused.
+
+        The promise was broken: the call was read as one without arguments, and ran with the defaults of its tool.
+        """
+        start, piece, end = OBJECTS[api_format]
+
+        (call,) = parse_tool_calls(api_format, [start, piece, end])
+        (empty,) = parse_tool_calls(api_format, [start, end])
+        (twice,) = parse_tool_calls(api_format, [start, piece, piece, end])
+
+        assert [("weather", {"city": "Oslo"})] == [(call.name, call.arguments)]
+        assert empty.arguments in ("", {})
+        assert isinstance(twice.arguments, str) and twice.arguments.startswith("{'city'")
+
+    def test_a_call_of_an_older_server(self) -> None:
+        """It streams its only call as `function_call`; the promise was broken: the call was lost."""
+        pieces = [{"name": "weather", "arguments": ""}, {"arguments": '{"city": '}, {"arguments": '"Oslo"}'}]
+        chunks = [{"choices": [{"delta": {"function_call": piece}}]} for piece in pieces]
+
+        assert [("weather", {"city": "Oslo"})] == [
+            one[1:] for one in read_calls(parse_tool_calls("openai-chat", chunks))
+        ]
 
     @pytest.mark.parametrize("api_format", ["openai-chat", "openai-responses", "anthropic"])
     @given(chunks=st.lists(st.fixed_dictionaries({

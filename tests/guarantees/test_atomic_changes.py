@@ -4,13 +4,29 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fault_rig import run_with_fault
 
-from praval_tools import Agent, DuplicateToolError, Tool, ToolDefinitionError, ToolRegistry, tool
+from praval_tools import (
+    Agent,
+    Allow,
+    DiscoveryError,
+    DuplicateToolError,
+    Outcome,
+    Tool,
+    ToolCall,
+    ToolDefinitionError,
+    ToolLimitedError,
+    ToolRegistry,
+    discover_tools,
+    tool,
+)
 from praval_tools.access.transitions import rebuild_state
+from praval_tools.execution.limits import Limit
 from praval_tools.tools.frames import get_current_frame
 
 
@@ -137,3 +153,76 @@ class TestRefusals:
                 """Be bad."""
 
         assert before is registry.state
+
+
+class TestSettings:
+    """
+    Limits and the approval handler that are set in a change count from its end on, or not at all.
+
+    The promise was broken: a change that was undone, and a file of tools that failed, left them in force.
+    """
+
+    @staticmethod
+    def widen(registry: ToolRegistry) -> None:
+        """Let everything through."""
+        registry.set_approval_handler(lambda request: Allow(by="nobody"))
+        registry.approvals.handler = lambda request: Allow(by="nobody")
+        registry.limits.set(tool="pay")
+        registry.limits.set(agent="ann", per_minute=100)
+
+    @staticmethod
+    def make_guarded_registry() -> ToolRegistry:
+        registry = ToolRegistry()
+        tool("pay", owned_by="ann", requires_approval=True, registry=registry, description="Pay.")(lambda: "paid")
+        registry.limits.set(tool="pay", per_minute=1)
+        return registry
+
+    def call_twice(self, registry: ToolRegistry) -> list[Outcome]:
+        return [registry.execute(ToolCall(None, "pay", {}, "ann")).outcome for _ in range(2)]
+
+    @pytest.mark.parametrize("is_nested", [False, True], ids=["alone", "in another change"])
+    def test_are_undone(self, is_nested: bool) -> None:
+        """By an exception in the block."""
+        registry = self.make_guarded_registry()
+        with registry.change() if is_nested else nullcontext():
+            with suppress(ZeroDivisionError), registry.change():
+                self.widen(registry)
+                raise ZeroDivisionError
+
+        assert [Outcome.APPROVAL_REQUIRED] * 2 == self.call_twice(registry)
+        assert [Limit(tool="pay", per_minute=1)] == registry.limits.all()
+
+    @pytest.mark.parametrize("is_nested", [False, True], ids=["alone", "in another change"])
+    def test_count_at_the_end(self, is_nested: bool) -> None:
+        """Not before; calls that were made by a fast path look again."""
+        registry = self.make_guarded_registry()
+        tool("add", owned_by="ann", registry=registry, description="Add.")(lambda: 1)
+        for _ in range(3):
+            registry.toolset("ann").call("add")
+        with registry.change() if is_nested else nullcontext(), registry.change(), registry.as_operator():
+            self.widen(registry)
+            registry.limits.set(tool="add", per_minute=1)
+            during = registry.limits.all(), registry.approvals.handler
+
+        assert ([Limit(tool="pay", per_minute=1)], None) == during
+        assert [Outcome.OK, Outcome.OK] == self.call_twice(registry)
+        assert 1 == registry.toolset("ann").call("add")
+        with pytest.raises(ToolLimitedError):
+            registry.toolset("ann").call("add")
+
+    @pytest.mark.parametrize("fails", [True, False])
+    def test_of_a_file_of_tools(self, fails: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Those of a file that fails are undone; those of another file stay, as its tools do."""
+        registry = self.make_guarded_registry()
+        monkeypatch.chdir(tmp_path)
+        text = "from praval_tools import Allow, get_tool_registry\nregistry = get_tool_registry()\n"
+        widening = text + "registry.set_approval_handler(lambda request: Allow(by='nobody'))\n"
+        (tmp_path / "a.py").write_text(widening + ("raise RuntimeError('broken')\n" if fails else ""), encoding="utf-8")
+        (tmp_path / "b.py").write_text(text + "registry.limits.set(tool='pay', per_minute=7)\n", encoding="utf-8")
+        (tmp_path / "c.py").write_text("raise RuntimeError('broken')\n", encoding="utf-8")
+        with pytest.raises(DiscoveryError):
+            discover_tools(pattern="*.py", registry=registry)
+
+        expected = Outcome.APPROVAL_REQUIRED if fails else Outcome.OK
+        assert [expected] * 2 == self.call_twice(registry)
+        assert [Limit(tool="pay", per_minute=7)] == registry.limits.all()

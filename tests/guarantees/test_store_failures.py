@@ -18,6 +18,7 @@ import pytest
 from write_ahead_rig import CALL, RESULT, Execute, Rig, call, execute, execute_async, path, rig  # noqa: F401
 
 from praval_tools import (
+    Allow,
     Outcome,
     ToolCall,
     ToolRegistry,
@@ -384,6 +385,25 @@ class TestContinue:
             assert execute(rig.registry, made).replayed
         assert [0] == rig.ran
         assert [CALL, RESULT] == rig.types()
+
+    @pytest.mark.parametrize("fails", [{CALL}, {CALL, RESULT}], ids=["start", "all"])
+    def test_an_approval_is_used_once(self, fails: set[str], rig: Rig, execute: Execute) -> None:
+        """The promise was broken: a yes whose use could not be written permitted the call again."""
+        rig.registry.configure("add", requires_approval=True)
+        assert Outcome.APPROVAL_REQUIRED is execute(rig.registry, call()).outcome
+        (request,) = rig.registry.approvals.pending()
+        rig.registry.approvals.answer(request.id, Allow(by="eve"))
+        rig.store.fails |= fails
+        with pytest.warns(JournalWarning):
+            assert 2 == execute(rig.registry, call()).result
+        rig.store.fails.clear()
+
+        assert [Outcome.APPROVAL_REQUIRED] * 2 == [execute(rig.registry, call()).outcome for _ in range(2)]
+        assert [1] == rig.ran
+        (request,) = rig.registry.approvals.pending()
+        rig.registry.approvals.answer(request.id, Allow(by="eve"))
+        assert 2 == execute(rig.registry, call()).result
+        assert Outcome.APPROVAL_REQUIRED is execute(rig.registry, call()).outcome
 
     def test_a_lost_result_is_in_doubt(self, rig: Rig, execute: Execute) -> None:
         """A result that was not written was returned, and the call is in doubt when the run is opened again."""

@@ -37,8 +37,10 @@ def make_model(kind: type[SdkModel], server: ModelServer | None = None, **option
         client = SimpleNamespace(chat=SimpleNamespace(completions=create), responses=create, messages=create)
         return kind(client, "m", **options)
     if kind is AnthropicMessages:
-        return kind(sdk("anthropic").Anthropic(api_key="none", base_url=server.url), "m", **options)
-    return kind(sdk("openai").OpenAI(api_key="none", base_url=f"{server.url}/v1"), "m", **options)
+        client = sdk("anthropic").Anthropic(api_key="none", base_url=server.url)
+    else:
+        client = sdk("openai").OpenAI(api_key="none", base_url=f"{server.url}/v1")
+    return kind(server.close_at_end(client), "m", **options)
 
 
 class TestReserved:

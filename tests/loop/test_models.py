@@ -58,23 +58,10 @@ def registry() -> Iterator[ToolRegistry]:
         yield made
 
 
-OPEN: list[Any] = []
-
-
-@pytest.fixture(autouse=True)
-def closed() -> Iterator[None]:
-    """Clients of the test are closed after it; async ones close themselves."""
-    yield
-    while OPEN:
-        OPEN.pop().close()
-
-
 def model_for(api: str, server: ModelServer, *, is_async: bool = False, **options: Any) -> Any:
     """Return a ready-made model whose client, a sync one, is connected to the server."""
     client = client_for(api, server, is_async=is_async)
-    if not is_async:
-        OPEN.append(client)
-    return KINDS[api](client, "m", **options)
+    return KINDS[api](client if is_async else server.close_at_end(client), "m", **options)
 
 
 def client_for(api: str, server: ModelServer, *, is_async: bool) -> Any:
@@ -353,8 +340,7 @@ class TestClients:
         gate = threading.Event()
         hang = lambda body: {"text": "late" if gate.wait(30) else ""}
         with ModelServer([hang] * 3) as server:
-            client = client_for(api, server, is_async=False).with_options(timeout=0.2)
-            OPEN.append(client)
+            client = server.close_at_end(client_for(api, server, is_async=False).with_options(timeout=0.2))
             loop = ToolLoop(registry.agent("ann"), KINDS[api](client, "m"), retries=1, retry_wait=0)
             with pytest.raises(ModelError) as caught:
                 list(getattr(loop, way)("Well?"))

@@ -281,6 +281,26 @@ def test_a_streamed_call_of_no_function(function: Any, registry: ToolRegistry) -
     assert ([Outcome.UNKNOWN_TOOL], "Done.", []) == ([one.outcome for one in ended.results], ended.text, RAN)
 
 
+@pytest.mark.parametrize("api_format", ["openai-chat", "anthropic"])
+def test_streamed_arguments_that_are_an_object(api_format: str, registry: ToolRegistry) -> None:
+    """Broken promise: the tool ran with its defaults, where the same reply sent whole ran it rightly."""
+    if api_format == "openai-chat":
+        call = {"index": 0, "id": "1", "function": {"name": "add", "arguments": {"x": 5}}}
+        deltas: list[Any] = [({"tool_calls": [call]}, None), ({}, "tool_calls")]
+        chunks = [{"choices": [{"index": 0, "delta": delta, "finish_reason": why}]} for delta, why in deltas]
+    else:
+        block = {"type": "tool_use", "id": "1", "name": "add", "input": {}}
+        chunks = [
+            {"type": "content_block_start", "index": 0, "content_block": block},
+            {"type": "content_block_delta", "index": 0,
+             "delta": {"type": "input_json_delta", "partial_json": {"x": 5}}},
+            {"type": "message_delta", "delta": {"stop_reason": "tool_use"}}, {"type": "message_stop"},
+        ]  # fmt: skip
+    last_messages([lambda _: _Chunks(chunks)], registry, api_format)
+
+    assert [(5, 0)] == RAN
+
+
 @pytest.mark.parametrize("reason", ["length", "content_filter"])
 def test_a_stream_that_was_cut_and_then_stops(reason: str, registry: ToolRegistry) -> None:
     """Broken promise: a reply that was cut off counted as whole where its stream said "stop" after that."""

@@ -35,12 +35,20 @@ class ModelServer(ThreadingHTTPServer):
         self.lost = 0
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True)
+        self._clients: list[Any] = []
+
+    def close_at_end(self, client: Any) -> Any:
+        """Close a client of an SDK, a sync one, when the server ends; returns it."""
+        self._clients.append(client)
+        return client
 
     def __enter__(self) -> ModelServer:
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        for client in self._clients:
+            client.close()
         self.shutdown()
         self.server_close()
 
