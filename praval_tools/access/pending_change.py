@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterable
 from functools import reduce
 from typing import Any, Protocol
 
-from praval_tools.access.events import AnyStateEvent, StoredChange, ToolConfigured, ToolRegistered
+from msgspec.structs import replace
+
+from praval_tools.access.events import STORED_EVENTS, AnyStateEvent, StoredChange, ToolConfigured, ToolRegistered
 from praval_tools.access.restore import restore_changes
 from praval_tools.access.state import AccessState
 from praval_tools.access.transitions import apply_event, apply_events
-from praval_tools.errors import JournalError
+from praval_tools.errors import JournalError, ToolError, find_user_frame
+from praval_tools.names import OPERATOR
 
 Planner = Callable[[AccessState], Iterable[AnyStateEvent]]
 """Returns events for the present state, or raises; it may be asked again, for another state."""
@@ -64,7 +67,11 @@ class ChangePersistence(Protocol):
 
 
 class PendingChange:
-    """Several changes that are not published yet: their events, the plans of these, and the state after them."""
+    """
+    Several changes that are not published yet: their events, the plans of these, and the state after them.
+
+    Each plan, and what is called once the change counts, has the name of the module that it comes from, "" for none.
+    """
 
     __slots__ = (
         "base", "is_draft", "is_published", "is_whole", "events", "persistence", "plans", "state", "when_published",
@@ -81,7 +88,6 @@ class PendingChange:
         self.events: list[AnyStateEvent] = []
         self.plans: list[tuple[str, Planner]] = []
         self.when_published: list[tuple[str, Callable[[], object]]] = []
-        """What is called once the change counts, with the name of the module that asked for it, in a draft."""
         self._thread_and_task = threading.get_ident(), _get_task_id()
 
     def is_of_this_thread(self) -> bool:
@@ -91,6 +97,51 @@ class PendingChange:
     def is_of_this_task(self) -> bool:
         """Tell whether this thread, and in it this asyncio task, opened the change."""
         return self._thread_and_task == (threading.get_ident(), _get_task_id())
+
+    def has_any(self, kinds: type | tuple[type, ...]) -> bool:
+        """Tell whether it has an event of one of *kinds*."""
+        return any(isinstance(event, kinds) for event in self.events)
+
+    def add_lasting_plan(self, plan: Planner) -> tuple[AnyStateEvent, ...]:
+        """Add what *plan* makes, and note the plan: it is asked again where the state has changed meanwhile."""
+        events = self.add_plan(plan)  # one that raises is not planned again: the caller knows of it
+        self.plans.append((_find_calling_module(), plan))
+        return events
+
+    def add_call(self, call: Callable[[], object] | None) -> None:
+        """Have *call* called once the change counts."""
+        if call is not None:
+            self.when_published.append((_find_calling_module(), call))
+
+    def get_mark(self) -> tuple[AccessState, int, int, int]:
+        """Return what `drop_since` needs to find the present state again."""
+        return self.state, len(self.events), len(self.plans), len(self.when_published)
+
+    def drop_since(
+        self, mark: tuple[AccessState, int, int, int], is_dropped: Callable[[str], bool]
+    ) -> list[ToolError]:
+        """
+        Drop what was added since *mark* by modules for whose names *is_dropped* is true, and plan the rest again.
+
+        Returns:
+            Why some of the rest is refused without what was dropped; it is dropped, too.
+        """
+        state, events, plans, calls = mark
+        refusals, added, added_calls = list[ToolError](), self.plans[plans:], self.when_published[calls:]
+        if not any(is_dropped(module) for module, _ in (*added, *added_calls)):
+            return refusals
+        self.state = state
+        del self.events[events:], self.plans[plans:]
+        for module, plan in added:
+            if not is_dropped(module):
+                try:
+                    self.add_plan(plan)
+                except ToolError as error:
+                    refusals.append(error)
+                else:
+                    self.plans.append((module, plan))
+        self.when_published[calls:] = [entry for entry in added_calls if not is_dropped(entry[0])]
+        return refusals
 
     def add_plan(self, plan: Planner) -> tuple[AnyStateEvent, ...]:
         """Add what *plan* makes; all of it or nothing."""
@@ -127,6 +178,24 @@ class PendingChange:
         """Re-apply the same events on top of *base*, a newer state."""
         self.base = base
         self.state = reduce(apply_event, self.events, base)
+
+
+def sign_plan(plan: Planner, person: str) -> Planner:
+    """Return *plan* with the name of the person who acts as the operator in what it changes."""
+
+    def plan_signed(state: AccessState) -> list[AnyStateEvent]:
+        return [
+            replace(event, person=person) if isinstance(event, STORED_EVENTS) and event.by == OPERATOR else event
+            for event in plan(state)
+        ]
+
+    return plan_signed
+
+
+def _find_calling_module() -> str:
+    """Return the name of the module outside this package that changes something, "" for one that was not imported."""
+    name = str(find_user_frame()[0].f_globals.get("__name__", ""))
+    return name if name in sys.modules else ""
 
 
 def _list_affected_tools(events: Iterable[AnyStateEvent]) -> list[str]:

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 from copy import copy
-from functools import partial
 from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
@@ -21,11 +20,11 @@ from praval_tools.access.events import (
     RegistryCleared,
     extract_narrowing_part,
 )
-from praval_tools.access.pending_change import ChangePersistence, PendingChange, Planner
+from praval_tools.access.pending_change import ChangePersistence, PendingChange, Planner, sign_plan
 from praval_tools.access.state import AccessState
 from praval_tools.access.subscriptions import Subscriptions
-from praval_tools.errors import JournalError, RegistryClosedError, ToolError, ToolUsageError, find_user_frame
-from praval_tools.names import OPERATOR, describe_registry
+from praval_tools.errors import JournalError, RegistryClosedError, ToolError, ToolUsageError
+from praval_tools.names import describe_registry
 from praval_tools.tools.context_settings import use_setting
 from praval_tools.tools.frames import get_current_person
 from praval_tools.tools.implementation import ToolImplementation
@@ -95,10 +94,10 @@ class StateStore:
         """Whether a `change()` is open anywhere; no fast path is built meanwhile, see `refuse_calls`."""
         return self._active_change is not None
 
-    def has_own_change(self) -> bool:
-        """Tell whether this thread and context are inside a `change()`; a draft is none."""
+    def has_own_change(self, *, counts_drafts: bool = False) -> bool:
+        """Tell whether this thread and context are inside a `change()`; a draft is none, unless that is asked for."""
         change = self._get_own_change()
-        return change is not None and not change.is_draft
+        return change is not None and (counts_drafts or not change.is_draft)
 
     def lock(self) -> AbstractContextManager[object]:
         """Return a context in which no other thread changes the state."""
@@ -132,15 +131,14 @@ class StateStore:
             RegistryClosedError: The registry was closed.
             ToolUsageError: Another task of this thread holds a `change()` open.
         """
-        self._refuse_undone_change()
+        if (opened := open_change.get()) is not None and opened.store is self:
+            refuse_undone(opened, self.name)
         if person := get_current_person():
-            plan = _sign_plan(plan, person)
+            plan = sign_plan(plan, person)
         change = self._get_own_change()
         if change is not None and not (outside_draft and change.is_draft):
             self._refuse_closed()
-            events = change.add_plan(plan)  # one that raises is not planned again: the caller knows of it
-            change.plans.append((_find_calling_module(change), plan))
-            return events
+            return change.add_lasting_plan(plan)
         self._refuse_reentry()
         try:
             with self._lock:
@@ -188,14 +186,12 @@ class StateStore:
     @plain_manager
     def _hold_change(self, is_whole: bool, when_published: Callable[[], object] | None) -> Iterator[PendingChange]:
         if (outer := self._get_own_change()) is not None:
-            state, events, plans, calls = outer.state, len(outer.events), len(outer.plans), len(outer.when_published)
+            mark = outer.get_mark()
             try:
                 yield outer
-                if when_published is not None:
-                    outer.when_published.append((_find_calling_module(outer), when_published))
+                outer.add_call(when_published)
             except BaseException:
-                outer.state = state
-                del outer.events[events:], outer.plans[plans:], outer.when_published[calls:]
+                outer.drop_since(mark, lambda _: True)
                 raise
             return
         self._refuse_reentry()
@@ -206,8 +202,7 @@ class StateStore:
                     self._active_change = change
                     self.state = change.base = copy(self.state)  # fast paths look again, and come to `refuse_calls`
                     yield change
-                    if when_published is not None:
-                        change.when_published.append(("", when_published))
+                    change.add_call(when_published)
                 finally:
                     self._active_change = None
                 try:
@@ -222,15 +217,23 @@ class StateStore:
             self.subscriptions.deliver_events()
 
     @plain_manager
-    def draft(self, is_discarded: Callable[[str], bool]) -> Iterator[None]:
+    def draft(self, is_gone: Callable[[str], bool]) -> Iterator[None]:
         """
         Make several changes one without keeping others waiting: they are planned again, all together, at the end.
 
-        If an exception leaves, those stay that come from a module for whose name *is_discarded* is false.
+        What comes from a module that failed, for whose name *is_gone* is true, is left out, also where others caught
+        its error. If an exception leaves, what comes from other modules stays; it is left out where none is known.
         """
-        if self._get_own_change() is not None:
-            with self.change():
+        if (outer := self._get_own_change()) is not None:
+            mark = outer.get_mark()
+            try:
                 yield
+            except BaseException as error:
+                _note_refusals(error, outer.drop_since(mark, lambda module: not module or is_gone(module)))
+                raise
+            if refusals := outer.drop_since(mark, lambda module: bool(module) and is_gone(module)):
+                outer.drop_since(mark, lambda _: True)
+                raise refusals[0]
             return
         change = PendingChange(self.state, self.persistence, is_draft=True)
         try:
@@ -238,15 +241,16 @@ class StateStore:
                 yield
         except BaseException as error:
             for module, plan in change.plans:
-                if not is_discarded(module):
+                if module and not is_gone(module):
                     self._commit_surviving_plan(plan, error)
-            for module, apply in change.when_published:
-                if not is_discarded(module):
-                    apply()
+            for module, call in change.when_published:
+                if module and not is_gone(module):
+                    call()
             raise
         self._refuse_reentry()
+        change.when_published = [entry for entry in change.when_published if not (entry[0] and is_gone(entry[0]))]
         with self._lock:
-            self._commit_plans([plan for _, plan in change.plans])
+            self._commit_plans([plan for module, plan in change.plans if not (module and is_gone(module))])
             change.call_back()
         self.subscriptions.deliver_events()
 
@@ -263,12 +267,12 @@ class StateStore:
         try:
             self.commit(plan)
         except ToolError as refused:
-            error.add_note(f"and a change that was to stay was refused: {refused}")
+            _note_refusals(error, [refused])
 
     def _store_and_publish(self, change: PendingChange) -> bool:
         """Store and publish *change*; False where it is not based on the present state, and nothing happened."""
         persistence = self.persistence
-        if persistence is None or not _has_any(change, (*STORED_EVENTS, RecordsAdded)):
+        if persistence is None or not change.has_any((*STORED_EVENTS, RecordsAdded)):
             if persistence is not None and (change.is_whole or not change.events):
                 persistence.write_deferred()  # a change that changes nothing may be one that is tried again
                 if persistence.is_outdated(change.base, at_once=True):  # it may change something now
@@ -276,10 +280,10 @@ class StateStore:
                     return False
             if not self._try_publish(change):
                 return False
-            if persistence is not None and _has_any(change, RegistryCleared):
+            if persistence is not None and change.has_any(RegistryCleared):
                 self._publish_other_changes(persistence)  # what is stored is not forgotten by that
             return True
-        if not (change.is_whole or _has_any(change, WIDENING_EVENTS)):
+        if not (change.is_whole or change.has_any(WIDENING_EVENTS)):
             return self._publish_then_store(persistence, change)
         try:
             after = persistence.write_changes(change.base, change.events, require_current_base=True)
@@ -391,29 +395,11 @@ class StateStore:
             self.subscriptions.undelivered.extend(change.events)
         return True
 
-    def apply_setting(self, apply: Callable[[], object]) -> None:
-        """
-        Call *apply*, which sets what is not in the state, such as a limit; in a change at its end, if that counts.
-
-        Raises:
-            ToolUsageError: Another task of this thread holds a `change()` open.
-        """
-        self._refuse_undone_change()
-        change = self._get_own_change()
-        if change is None:
-            self._apply_and_invalidate(apply)
-        else:
-            change.when_published.append((_find_calling_module(change), partial(self._apply_and_invalidate, apply)))
-
-    def _apply_and_invalidate(self, apply: Callable[[], object]) -> None:
-        self._refuse_reentry()
-        with self._lock:
-            apply()
-            self.state = copy(self.state)
-
     def invalidate_snapshots(self) -> None:
         """Publish the same state under a new pointer, so that whoever holds the old one looks again."""
-        self._apply_and_invalidate(lambda: None)
+        self._refuse_reentry()
+        with self._lock:
+            self.state = copy(self.state)
 
     def _refuse_closed(self) -> None:
         if self.closed:
@@ -433,10 +419,6 @@ class StateStore:
         """Tell whether this thread holds the lock: an interrupt may leave a change behind without it."""
         return bool(self._lock._is_owned())  # type: ignore[attr-defined]
 
-    def _refuse_undone_change(self) -> None:
-        if (opened := open_change.get()) is not None and opened.store is self:
-            refuse_undone(opened, self.name)
-
     def _refuse_reentry(self) -> None:
         change = self._active_change
         if change is not None and change.is_of_this_thread() and self._holds_lock():
@@ -446,25 +428,9 @@ class StateStore:
             )
 
 
-def _sign_plan(plan: Planner, person: str) -> Planner:
-    """Return *plan* with the name of the person who acts as the operator in what it changes."""
-
-    def plan_signed(state: AccessState) -> list[AnyStateEvent]:
-        return [
-            replace(event, person=person) if isinstance(event, STORED_EVENTS) and event.by == OPERATOR else event
-            for event in plan(state)
-        ]
-
-    return plan_signed
-
-
-def _has_any(change: PendingChange, kinds: type | tuple[type, ...]) -> bool:
-    return any(isinstance(event, kinds) for event in change.events)
-
-
-def _find_calling_module(change: PendingChange) -> str:
-    """Return the name of the module outside this package that adds to a draft; "" for another change."""
-    return str(find_user_frame()[0].f_globals.get("__name__", "")) if change.is_draft else ""
+def _note_refusals(error: BaseException, refusals: Iterable[ToolError]) -> None:
+    for refusal in refusals:
+        error.add_note(f"and a change that was to stay was refused: {refusal}")
 
 
 def with_stored_counts(store: StateStore, state: AccessState) -> AccessState:

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, MutableMapping
 from contextlib import AbstractContextManager, ExitStack, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -14,6 +15,7 @@ import msgspec
 from praval_tools.access.problems import RegistryProblem
 from praval_tools.access.records import Principal, list_members
 from praval_tools.access.rules import AccessResolution
+from praval_tools.access.settings import apply_setting
 from praval_tools.access.store import StateStore
 from praval_tools.clock import Clock
 from praval_tools.errors import (
@@ -139,11 +141,11 @@ class Runtime:
         self.background_loop = BackgroundLoop()
         # a new state object sends every fast path to the pipeline, which waits for the exclusive call
         self.exclusive_gate = ExclusiveGate(self.in_flight, store.invalidate_snapshots, registry, options.timeout)
-        self.limits = Limits(refuse_others_than_operator, store.apply_setting, clock.monotonic)
+        self.limits = Limits(refuse_others_than_operator, partial(apply_setting, store), clock.monotonic)
         self.closing_event = threading.Event()
         self._closing_lock, self._is_closed = ForkSafeLock(), False
         self.approvals = Approvals(
-            refuse_others_than_operator, clock, self.closing_event, store.refuse_calls, store.apply_setting
+            refuse_others_than_operator, clock, self.closing_event, store.refuse_calls, partial(apply_setting, store)
         )
         self.tracer: CallTracer | None = None
         self.hooks = NO_HOOKS

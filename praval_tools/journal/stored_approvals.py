@@ -65,7 +65,7 @@ class StoredApprovals:
         self._ids_of_parent: frozenset[str] | None = frozenset()
         """Answered requests that the process from which this one was forked uses; None: still to be looked for."""
         self._used_ids = set[str]()
-        """Requests whose answers were used by this process, which the store could not be told."""
+        """Requests whose answers were used by this process, where that could not be written."""
         self._lock = ForkSafeLock()
         if isinstance(store, MemoryStore):  # of which a forked process has a copy; it shares all others
             handle_forks(self, in_child=StoredApprovals._leave_answers)
@@ -140,7 +140,7 @@ class StoredApprovals:
             self._forget_request(row.key)
 
     def mark_used(self, request_id: str) -> None:
-        """Count the answer to a request no more in this process, where the store could not be told that it was used."""
+        """Count the answer to a request no more in this process, where it could not be written that it was used."""
         with self._lock:
             self._used_ids.add(request_id)
             self._forget_request(request_id)

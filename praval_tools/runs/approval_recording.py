@@ -123,7 +123,7 @@ class ApprovalRecorder:
         return entries
 
     def mark_used(self, request_id: str) -> None:
-        """Count the answer to a request no more in this process: it was used, and the store could not be told."""
+        """Count the answer to a request no more in this process: it was used, and that could not be written."""
         self._stored.mark_used(request_id)
 
     def list_answered(self, run_id: str) -> set[str]:

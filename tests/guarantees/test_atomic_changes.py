@@ -1,5 +1,7 @@
 """Changes are atomic: a fault at each step of a change leaves the registry as it was before or as it is after."""
 
+# Tests of: access/settings, access/pending_change
+
 from __future__ import annotations
 
 import threading

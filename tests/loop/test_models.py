@@ -314,9 +314,9 @@ class TestClients:
     def test_a_server_that_is_not_there(self, registry: ToolRegistry) -> None:
         """No connection is an error that may pass."""
         with ModelServer([]) as server:
-            model = model_for("chat", server)
-        with pytest.raises(ModelError) as caught:
-            ToolLoop(registry.agent("ann"), model, retries=1, retry_wait=0).run("Well?")
+            client = client_for("chat", server, is_async=False)
+        with client, pytest.raises(ModelError) as caught:
+            ToolLoop(registry.agent("ann"), OpenAIChat(client, "m"), retries=1, retry_wait=0).run("Well?")
 
         assert caught.value.retryable
 
