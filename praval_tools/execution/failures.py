@@ -214,15 +214,22 @@ def classify_failure(tool: str, error: BaseException) -> tuple[Outcome, str]:
 
     A `ToolInDoubtError`, its own or that of a call that it made, says that nobody knows whether it did its work.
     """
-    if has_type(error, ToolInDoubtError):
-        code = read_attribute(tool, error, "code")
-        return Outcome.IN_DOUBT, code if type(code) is str else ToolInDoubtError.code
-    if has_type(error, BaseExceptionGroup) and any(
-        classify_failure(tool, part)[0] is Outcome.IN_DOUBT
-        for part in BaseExceptionGroup.exceptions.__get__(error)
-    ):
-        return Outcome.IN_DOUBT, ToolInDoubtError.code
-    return Outcome.TOOL_ERROR, get_error_type_name(tool, error)
+    if not _is_in_doubt(error):
+        return Outcome.TOOL_ERROR, get_error_type_name(tool, error)
+    code = read_attribute(tool, error, "code")
+    return Outcome.IN_DOUBT, code if type(code) is str else ToolInDoubtError.code
+
+
+def _is_in_doubt(error: BaseException) -> bool:
+    """Tell whether *error* is a `ToolInDoubtError`, or a group that holds one."""
+    stack = [error]
+    while stack:
+        part = stack.pop()
+        if has_type(part, ToolInDoubtError):
+            return True
+        if has_type(part, BaseExceptionGroup):
+            stack += BaseExceptionGroup.exceptions.__get__(part)
+    return False
 
 
 def is_of_ended_work(error: BaseException) -> bool:
