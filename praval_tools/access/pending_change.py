@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from functools import reduce
+from types import FrameType
 from typing import Any, Protocol
 
 from msgspec.structs import replace
@@ -70,12 +71,13 @@ class PendingChange:
     """
     Several changes that are not published yet: their events, the plans of these, and the state after them.
 
-    Each plan, and what is called once the change counts, has the name of the module that it comes from, "" for none.
+    Each plan, and what is called once the change counts, has the name of the module whose code made it, "" for none:
+    of the one that was being imported, where that called a function of another module.
     """
 
     __slots__ = (
         "base", "is_draft", "is_published", "is_whole", "events", "persistence", "plans", "state", "when_published",
-        "_thread_and_task",
+        "_lock", "_thread_and_task",
     )  # fmt: skip
 
     def __init__(
@@ -89,6 +91,7 @@ class PendingChange:
         self.plans: list[tuple[str, Planner]] = []
         self.when_published: list[tuple[str, Callable[[], object]]] = []
         self._thread_and_task = threading.get_ident(), _get_task_id()
+        self._lock = threading.RLock()  # several threads may add to a draft
 
     def is_of_this_thread(self) -> bool:
         """Tell whether this thread opened the change."""
@@ -104,14 +107,15 @@ class PendingChange:
 
     def add_lasting_plan(self, plan: Planner) -> tuple[AnyStateEvent, ...]:
         """Add what *plan* makes, and note the plan: it is asked again where the state has changed meanwhile."""
-        events = self.add_plan(plan)  # one that raises is not planned again: the caller knows of it
-        self.plans.append((_find_calling_module(), plan))
+        with self._lock:
+            events = self.add_plan(plan)  # one that raises is not planned again: the caller knows of it
+            self.plans.append((_find_running_module(), plan))
         return events
 
     def add_call(self, call: Callable[[], object] | None) -> None:
         """Have *call* called once the change counts."""
         if call is not None:
-            self.when_published.append((_find_calling_module(), call))
+            self.when_published.append((_find_running_module(), call))
 
     def get_mark(self) -> tuple[AccessState, int, int, int]:
         """Return what `drop_since` needs to find the present state again."""
@@ -192,9 +196,12 @@ def sign_plan(plan: Planner, person: str) -> Planner:
     return plan_signed
 
 
-def _find_calling_module() -> str:
-    """Return the name of the module outside this package that changes something, "" for one that was not imported."""
-    name = str(find_user_frame()[0].f_globals.get("__name__", ""))
+def _find_running_module() -> str:
+    """Return the name of the module that is being imported, or run, as something is changed; "" where there is none."""
+    frame: FrameType | None = find_user_frame()[0]
+    while frame is not None and frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    name = "" if frame is None else str(frame.f_globals.get("__name__", ""))
     return name if name in sys.modules else ""
 
 

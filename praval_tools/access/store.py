@@ -410,10 +410,12 @@ class StateStore:
         if self._active_change is None and not self._open_drafts:
             return None
         opened = open_change.get()
-        if opened is None or opened.store is not self or opened.is_undone or not opened.change.is_of_this_task():
+        if opened is None or opened.store is not self or opened.is_undone:
             return None
         change = opened.change
-        return change if change.is_draft or (change is self._active_change and self._holds_lock()) else None
+        if change.is_draft:  # tasks and threads that are begun inside add to it, until it ends
+            return change if change in self._open_drafts else None
+        return change if change is self._active_change and change.is_of_this_task() and self._holds_lock() else None
 
     def _holds_lock(self) -> bool:
         """Tell whether this thread holds the lock: an interrupt may leave a change behind without it."""

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 import msgspec
 
@@ -90,7 +90,7 @@ class Approvals:
         self._handler: ApprovalHandler | None = None
         self._fallback_handler: ApprovalHandler | None = None
         self.store: ApprovalStore | None = None
-        self.lifetime = timedelta(hours=1)
+        self._lifetime = timedelta(hours=1)
         handle_forks(self, in_child=Approvals._forget_answers)
 
     def _forget_answers(self) -> None:
@@ -114,10 +114,15 @@ class Approvals:
         self._require_operator("set the approval handler")
         self._handler = handler
 
-    def set_handler(self, handler: ApprovalHandler | None) -> None:
-        """Ask *handler* from now on; inside a change of access from its end on, and not at all if that is undone."""
-        self._require_operator("set the approval handler")
-        self._apply_setting(lambda: setattr(self, "_handler", handler))
+    def change_setting(self, name: Literal["handler", "lifetime"], value: object) -> None:
+        """Set the handler or the lifetime; in a change of access it counts at the end, or not if that is undone."""
+        self._require_operator(f"set the {name} of approvals")
+        self._apply_setting(lambda: setattr(self, f"_{name}", value))
+
+    @property
+    def lifetime(self) -> timedelta:
+        """How long a request waits."""
+        return self._lifetime
 
     @property
     def fallback_handler(self) -> ApprovalHandler | None:

@@ -48,6 +48,7 @@ _ATTRIBUTE_READERS: Final[dict[type, Callable[[object], object]]] = {
 }
 """Containers that are written in Python, and what reads the attributes in which they hold things without their code."""
 _CODES_OF_ENDED_WORK: Final = ("run-closed", "call-given-up")
+_OUTCOMES_IN_DOUBT: Final = (Outcome.IN_DOUBT, Outcome.CANCELLED, Outcome.ENGINE_LOST)
 _EXCEPTION_READERS: Final = tuple(
     BaseException.__dict__[name].__get__ for name in ("args", "__dict__", "__cause__", "__context__")
 )
@@ -212,20 +213,25 @@ def classify_failure(tool: str, error: BaseException) -> tuple[Outcome, str]:
     """
     Return the outcome of a call whose function raised *error*, and the name of the error.
 
-    A `ToolInDoubtError`, its own or that of a call that it made, says that nobody knows whether it did its work.
+    Where `is_in_doubt` says so, nobody knows whether its work is done.
     """
-    if not _is_in_doubt(error):
+    if not is_in_doubt(tool, error):
         return Outcome.TOOL_ERROR, get_error_type_name(tool, error)
-    code = read_attribute(tool, error, "code")
+    code = read_attribute(tool, error, "code") if has_type(error, ToolInDoubtError) else None
     return Outcome.IN_DOUBT, code if type(code) is str else ToolInDoubtError.code
 
 
-def _is_in_doubt(error: BaseException) -> bool:
-    """Tell whether *error* is a `ToolInDoubtError`, or a group that holds one."""
+def is_in_doubt(tool: str, error: BaseException) -> bool:
+    """
+    Tell whether *error* says that nobody knows what came of the work of *tool*, or of a call that it made.
+
+    It is a `ToolInDoubtError`, the error of a call that ended in doubt, or a group with one of these.
+    """
     stack = [error]
     while stack:
         part = stack.pop()
-        if has_type(part, ToolInDoubtError):
+        result = read_attribute(tool, part, "result") if has_type(part, ToolCallError) else None
+        if has_type(part, ToolInDoubtError) or (type(result) is ToolResult and result.outcome in _OUTCOMES_IN_DOUBT):
             return True
         if has_type(part, BaseExceptionGroup):
             stack += BaseExceptionGroup.exceptions.__get__(part)

@@ -52,7 +52,7 @@ def _parse_message(response: object) -> Iterator[ToolCall]:
 def get_raw_calls(message: object) -> list[WireObject]:
     """Return the calls of a message, or of a list of calls, as they were sent; each becomes one `ToolCall`."""
     calls = get_items(message) or get_items(message, "tool_calls")
-    if not calls and (function := get_member(message, "function_call")) is not None:
+    if not calls and (function := _get_only_function(message)) is not None:
         return [{"function": function}]
     return [call for call in calls if get_member(call, "function", "custom") is not None]
 
@@ -69,8 +69,14 @@ def _parse_stream(chunks: Sequence[object]) -> Iterator[ToolCall]:
 
 def get_call_deltas(delta: object) -> Sequence[object]:
     """Return the pieces of calls in a delta; an older server streams its only call as `function_call`."""
-    deltas, function = get_items(delta, "tool_calls"), get_member(delta, "function_call")
+    deltas, function = get_items(delta, "tool_calls"), _get_only_function(delta)
     return deltas if deltas or function is None else [{"function": function}]
+
+
+def _get_only_function(message: object) -> object:
+    """Return what an older server sends of the only call of a message, or of a piece of one; None where it has none."""
+    function = get_member(message, "function_call")
+    return function if get_text(function, "name") or get_member(function, "arguments") else None
 
 
 def add_call_delta(calls: dict[Hashable, WireObject], position: int, delta: object) -> WireObject:

@@ -15,6 +15,9 @@ from praval_tools.tools.call import ToolCall
 _MAX_CALLS: Final = 100_000
 """How many calls are read out of one reply."""
 
+_NO_ARGUMENTS: Final[tuple[object, ...]] = (None, "", {})
+"""What a streamed call begins with, or adds, of which the rest comes later."""
+
 
 def get_member(value: object, *names: str) -> Any:
     """Return the member of a dict or object under the first of *names* that it has; None where it has none."""
@@ -33,8 +36,8 @@ def get_text(value: object, *names: str) -> str:
 
 def join_arguments(whole: object, piece: object) -> object:
     """Add a streamed piece of arguments to the *whole*; some servers send an object, in one piece, instead of text."""
-    if not whole or not piece:
-        return whole or piece or ""
+    if whole in _NO_ARGUMENTS or piece in _NO_ARGUMENTS:
+        return whole if piece in _NO_ARGUMENTS else piece
     return whole + piece if isinstance(whole, str) and isinstance(piece, str) else f"{whole}{piece}"  # no JSON: refused
 
 

@@ -127,8 +127,11 @@ class Recording:
         """Apply a record that was written while the run is open; by a resolution, the call may be made again."""
         with self._lock:
             self._apply_record(record)
-            if is_resolution:
-                self._let_find_again(self.entries[record.call_id or ""])
+            entry = self.entries.get(record.call_id or "") if is_resolution else None
+            while entry is not None:  # and the calls around it that are in doubt by it
+                self._let_find_again(entry)
+                outer = self.entries.get(entry.parent_id or "")
+                entry = outer if outer is not None and outer.status == "doubt" else None
 
     def _let_find_again(self, entry: ReplayEntry) -> None:
         """Let a call without an id that is made again find *entry*, which a person has resolved."""

@@ -74,7 +74,7 @@ class RegistryApprovals:
 
     @handler.setter
     def handler(self, handler: ApprovalHandler | None) -> None:
-        self._approvals.set_handler(handler)
+        self._approvals.change_setting("handler", handler)
 
     @property
     def lifetime(self) -> timedelta:
@@ -83,7 +83,7 @@ class RegistryApprovals:
 
     @lifetime.setter
     def lifetime(self, lifetime: timedelta) -> None:
-        self._approvals.lifetime = lifetime
+        self._approvals.change_setting("lifetime", lifetime)
 
     def pending(self) -> list[ApprovalRequest]:
         """Return the requests that wait for an answer, the oldest first."""

@@ -234,7 +234,7 @@ class ToolRegistry(ToolCatalogue, ConfiguredByFiles, ConnectedToSources, Observe
 
         It gets an `ApprovalRequest`, sync or async, and answers `Allow` or `Deny`; everything else is a no.
         """
-        self._runtime.approvals.set_handler(handler)
+        self._runtime.approvals.change_setting("handler", handler)
 
     def add_policy(
         self, policy: Callable[..., object], *, name: str | None = None, by: object = None

@@ -63,9 +63,9 @@ def registry() -> ToolRegistry:
     return registry
 
 
-def pay(registry: ToolRegistry, tool: str, arguments: object) -> ToolResult:
+def pay(registry: ToolRegistry, tool: str, arguments: object, call_id: str | None = "one") -> ToolResult:
     """Call a tool that pays, in the way that fits it."""
-    call = ToolCall("one", tool, arguments, "teller")
+    call = ToolCall(call_id, tool, arguments, "teller")
     return registry.execute(call) if tool in ("pay", "order") else asyncio.run(registry.aexecute(call))
 
 
@@ -99,28 +99,40 @@ class TestCallsInDoubt:
         assert caught.value.call_id == result.tool_call_id
         assert 1 == len(RAN)
 
+    @pytest.mark.parametrize("call_id", ["one", None])
     @pytest.mark.parametrize("tool", ["order", "aorder", "order_all"])
     def test_a_tool_runs_again_once_its_inner_call_is_resolved(
-        self, registry: ToolRegistry, tool: str, tmp_path: Path
+        self, registry: ToolRegistry, tool: str, call_id: str | None, tmp_path: Path
     ) -> None:
         """
         An idempotent one runs again when it is requested; another one when somebody says so.
 
-        The promise was broken: its error was its result for ever, whatever `run.resolve` said of the inner call.
+        The promise was broken: its error was its result for ever, whatever `run.resolve` said of the inner call, and
+        without an id it paid again.
         """
         registry.configure("order", idempotent=True)
         registry.journal = tmp_path / "runs.db"
         with registry.run("night") as run:
-            first = pay(registry, tool, {"amount": 1})
+            first = pay(registry, tool, {"amount": 1}, call_id)
             inner, outer = sorted(run.in_doubt, key=lambda call: call.tool_name == tool)
             run.resolve(inner, result="paid")
             if tool != "order":
-                assert Outcome.IN_DOUBT is pay(registry, tool, {"amount": 1}).outcome
+                assert [Outcome.IN_DOUBT] * 2 == [pay(registry, tool, {"amount": 1}, call_id).outcome for _ in range(2)]
                 run.resolve(outer, rerun=True)
-            again = pay(registry, tool, {"amount": 1})
+            again = pay(registry, tool, {"amount": 1}, call_id)
+
+            assert [] == run.in_doubt
         registry.close()
 
         assert (Outcome.IN_DOUBT, "ordered", 1) == (first.outcome, again.result, len(RAN))
+
+    @pytest.mark.parametrize("tool", ["order", "aorder", "order_all"])
+    def test_the_text_of_an_inner_call_is_masked(self, registry: ToolRegistry, tool: str) -> None:
+        """What the inner tool says is for the tool around it; a model sees an error id, where errors are masked."""
+        registry.configure(tool, errors="masked")
+
+        assert "error id" in str(pay(registry, tool, {"amount": 1}).error)
+        assert UNKNOWN == pay(registry, "pay", {"amount": 1}).error
 
     @pytest.mark.usefixtures("recording_path")
     @pytest.mark.parametrize("tool", ["pay", "apay"])

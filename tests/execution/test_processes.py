@@ -18,7 +18,7 @@ from typing import Any
 import process_tools
 import pytest
 
-from praval_tools import Outcome, Tool, ToolCall, ToolDefinitionError, ToolRegistry, ToolResult
+from praval_tools import Outcome, Tool, ToolCall, ToolDefinitionError, ToolRegistry, ToolResult, current_agent
 from praval_tools.execution.engines import messages
 from praval_tools.execution.engines.processes import ProcessEngine
 from praval_tools.registry.registry import get_runtime
@@ -92,6 +92,23 @@ class TestCrashes:
         assert Outcome.OK is call(registry, "get_pid").outcome
         awaited = asyncio.run(registry.aexecute(ToolCall("1", "end", {"how": how}, "ann")))
         assert Outcome.ENGINE_LOST is awaited.outcome
+
+    @pytest.mark.parametrize("idempotent", [False, True])
+    def test_leave_the_call_around_in_doubt(self, tmp_path: Path, idempotent: bool) -> None:
+        """The promise was broken: it had failed for ever, also when somebody had resolved the inner call."""
+        with ToolRegistry(journal=tmp_path / "runs.db", processes=1) as registry:
+            registry.tool("end", shared=True, engine="process")(process_tools.end)
+
+            @registry.tool("outer", shared=True, idempotent=idempotent)
+            def outer() -> Any:
+                """Call a tool whose process ends."""
+                return current_agent().call("end", how="kill")
+
+            with registry.run("r") as run:
+                assert Outcome.IN_DOUBT is call(registry, "outer").outcome
+                run.resolve(next(one for one in run.in_doubt if one.tool_name == "end"), result=None)
+            with registry.run("r"):
+                assert (Outcome.OK if idempotent else Outcome.IN_DOUBT) is call(registry, "outer").outcome
 
     def test_are_not_tried_again(self, file: Path) -> None:
         """What may have done its work is not done twice, whatever retries there are."""
@@ -251,7 +268,7 @@ PROGRAM = """
 import os, pathlib, sys, threading
 sys.path.insert(0, {support!r})
 import process_tools
-from praval_tools import ToolCall, ToolRegistry
+from praval_tools import ToolCall, ToolRegistry, current_agent
 registry = ToolRegistry(engine="process", processes=2)
 registry.tool({name!r}, shared=True)(process_tools.{name})
 calls = [ToolCall(str(at), {name!r}, {arguments!r}, "ann") for at in range(2)]

@@ -260,6 +260,25 @@ class TestStreams:
         assert empty.arguments in ("", {})
         assert isinstance(twice.arguments, str) and twice.arguments.startswith("{'city'")
 
+    @pytest.mark.parametrize("piece", [0, False, 1, [], [1]], ids=str)
+    def test_arguments_that_are_neither_text_nor_object(self, piece: Any) -> None:
+        """They are no arguments, alone or between texts."""
+        for texts in (["", piece], ['{"city": 1', piece, "}"]):
+            pieces = [{"index": 0, "id": "a", "function": {"name": "weather", "arguments": text}} for text in texts]
+            (call,) = parse_tool_calls(
+                "openai-chat", [{"choices": [{"delta": {"tool_calls": [one]}}]} for one in pieces]
+            )
+
+            assert call.arguments not in ("", {}) and (piece == 1 or not str(call.arguments).endswith(": 1}"))
+
+    @pytest.mark.parametrize("function", [{}, {"name": "", "arguments": ""}], ids=str)
+    @pytest.mark.parametrize("where", ["delta", "message"])
+    def test_an_empty_call_of_an_older_server_is_none(self, where: str, function: Any) -> None:
+        """Some servers send one with each text."""
+        reply = {"choices": [{where: {"content": "Hello", "function_call": function}}]}
+
+        assert [] == parse_tool_calls("openai-chat", [reply] if where == "delta" else reply)
+
     def test_a_call_of_an_older_server(self) -> None:
         """It streams its only call as `function_call`; the promise was broken: the call was lost."""
         pieces = [{"name": "weather", "arguments": ""}, {"arguments": '{"city": '}, {"arguments": '"Oslo"}'}]

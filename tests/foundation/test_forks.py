@@ -28,6 +28,7 @@ pytestmark = [
 PACKAGE = Path(praval_tools.__file__).parent
 LOCKS = {"Barrier", "Condition", "Event", "Lock", "RLock", "Semaphore", "SimpleQueue", "Queue"}
 MODULES_WITH_LOCKS = {
+    "access/pending_change.py": "of a step of one change, whose other threads a child does not have",
     "access/store.py": "renewed with its runtime",
     "access/subscriptions.py": "renewed with its runtime",
     "config_loading/source.py": "renewed by its own handler",

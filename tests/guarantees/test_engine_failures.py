@@ -107,7 +107,7 @@ class TestRetries:
         ("times", "kind", "outcome", "attempts"),
         [
             (2, "retry", Outcome.OK, 3), (3, "retry", Outcome.TOOL_ERROR, 3), (2, "own", Outcome.OK, 3),
-            (1, "value", Outcome.TOOL_ERROR, 1), (1, "exit", Outcome.TOOL_ERROR, 1),
+            (1, "value", Outcome.TOOL_ERROR, 1), (1, "exit", Outcome.TOOL_ERROR, 1), (1, "doubt", Outcome.IN_DOUBT, 1),
         ],
     )  # fmt: skip
     def test_are_for_errors_that_may_pass(

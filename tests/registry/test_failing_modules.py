@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,38 @@ try:
     import optional
 except ImportError:
     pass
+"""
+COMPANY = """
+from praval_tools import get_tool_registry, tool
+
+def company_tool(function):
+    get_tool_registry().assign_tool_to_agent("base", "guest", key="company")
+    return tool(function.__name__, shared=True)(function)
+"""
+BY_COMPANY = """
+from company import company_tool
+
+@company_tool
+def refund() -> str:
+    "Refund."
+    return "refunded"
+
+import not_there
+"""
+IN_A_TASK = """
+import asyncio
+from datetime import timedelta
+from praval_tools import get_tool_registry, tool
+
+async def declare() -> None:
+    get_tool_registry().approvals.lifetime = timedelta(days=1)
+    @tool("refund", shared=True)
+    def refund() -> str:
+        "Refund."
+        return "refunded"
+
+asyncio.run({way})
+import not_there
 """
 FAILING = "import optional\nraise RuntimeError('no licence')\n"
 
@@ -98,6 +131,20 @@ class TestFailingModules:
         assert Outcome.FORBIDDEN is reach(registry, "base", "guest")
         assert registry.approvals.handler is None
 
+    @pytest.mark.parametrize("is_caught", [True, False])
+    def test_that_declares_by_a_function_of_another_module(
+        self, is_caught: bool, around: str, registry: ToolRegistry, tmp_path: Path
+    ) -> None:
+        """The promise was broken: what it declared by a decorator of its own project stayed."""
+        (tmp_path / "company.py").write_text(COMPANY, encoding="utf-8")
+        (tmp_path / "optional.py").write_text(BY_COMPANY, encoding="utf-8")
+        (tmp_path / "host.py").write_text(MAIN if is_caught else FAILING, encoding="utf-8")
+
+        assert ([] if is_caught else ["host"]) == discover(registry, around, "company", "host")
+        assert is_caught == ("main" in registry)
+        assert "refund" not in registry
+        assert Outcome.FORBIDDEN is reach(registry, "base", "guest")
+
     def test_with_a_sound_one_inside(self, around: str, registry: ToolRegistry, tmp_path: Path) -> None:
         """What a sound module declares stays, though the one that imported it failed; inside a change, too."""
         (tmp_path / "optional.py").write_text(OPTIONAL.format(name="helper", end=""), encoding="utf-8")
@@ -130,3 +177,16 @@ def test_a_change_that_is_undone_leaves_nothing(registry: ToolRegistry, tmp_path
 
     assert ["base"] == [tool.name for tool in registry]
     assert registry.approvals.handler is None
+
+
+@pytest.mark.parametrize(
+    ("way", "around"),
+    [("declare()", "alone"), ("declare()", "change"), ("asyncio.to_thread(asyncio.run, declare())", "alone")],
+)
+def test_what_a_module_declares_in_a_task(way: str, around: str, registry: ToolRegistry, tmp_path: Path) -> None:
+    """In an event loop of its own, or in a thread of that: it fails with the module; inside a change it is refused."""
+    (tmp_path / "host.py").write_text(IN_A_TASK.format(way=way), encoding="utf-8")
+
+    assert ["host"] == discover(registry, around, "host")
+    assert "refund" not in registry
+    assert timedelta(hours=1) == registry.approvals.lifetime

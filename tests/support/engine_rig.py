@@ -25,7 +25,7 @@ HOMES = (*((engine, store) for engine in ENGINES for store in STORES), ("redis",
 """What the contract is tested on; an engine that is the name of a broker is Celery with that broker."""
 
 OPTIONS: dict[str, dict[str, Any]] = {
-    "note_and_fail": {"retries": 2, "retry_on": [engine_tools.Own]},
+    "note_and_fail": {"retries": 2, "retry_on": [engine_tools.Own, ExceptionGroup]},
     "give_point": {"speed": "instant"},
     "needs_deps": {"engine": None},
     "fail_by_half": {"engine": None},

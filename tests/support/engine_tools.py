@@ -25,6 +25,7 @@ from praval_tools import (
     Secret,
     ToolCall,
     ToolContext,
+    ToolInDoubtError,
     current_agent,
     current_call,
     get_tool_registry,
@@ -386,7 +387,7 @@ def fail(kind: str) -> None:
         raise ExceptionGroup("several", [ValueError("one"), TypeError("two")])
     raise {
         "value": ValueError("not so"), "own": Own(5, "mine"), "key": KeyError("name"),
-        "retry": RetryableToolError("later"),
+        "retry": RetryableToolError("later"), "doubt": ExceptionGroup("several", [KeyError(), ToolInDoubtError("?")]),
         "interrupt": KeyboardInterrupt(), "silent": ZeroDivisionError(), "inner": RuntimeError("outer"),
     }[kind]  # fmt: skip
 

@@ -11,8 +11,14 @@ from typing import Final, cast
 import msgspec
 
 from praval_tools import errors
-from praval_tools.errors import Problem, ToolArgumentsError, ToolError
-from praval_tools.execution.failures import OS_ERROR_ATTRIBUTES, get_error_type_name, is_builtin, read_attribute
+from praval_tools.errors import Problem, ToolArgumentsError, ToolError, ToolInDoubtError
+from praval_tools.execution.failures import (
+    OS_ERROR_ATTRIBUTES,
+    get_error_type_name,
+    is_builtin,
+    is_in_doubt,
+    read_attribute,
+)
 from praval_tools.names import call_or_default, describe_error, get_qualified_name, has_type, to_plain_text
 from praval_tools.tools.frames import activate_tool_frame
 
@@ -27,7 +33,8 @@ class DescribedError(msgspec.Struct, frozen=True):
     Args:
         type: The name of its class, as results have it.
         text: Its message.
-        classes: The addresses of its classes, `module:name`, its own first.
+        classes: The addresses of its classes, `module:name`, its own first; before it, that of an error in doubt, where
+            it says by what it holds that nobody knows what came of the work.
         attributes: Those of an `OSError`, of `SystemExit`, or of an error of this package, as far as they are plain.
         problems: Those of wrong arguments.
         traceback: Where it was raised, as text.
@@ -43,12 +50,11 @@ class DescribedError(msgspec.Struct, frozen=True):
 
 def describe_remote_error(tool: str, error: BaseException) -> DescribedError:
     """Return the description of what *tool* raised."""
+    kinds = (ToolInDoubtError, *type(error).__mro__) if is_in_doubt(tool, error) else type(error).__mro__
     with activate_tool_frame(tool):  # its classes, its text and its attributes may be code of the tool
         return DescribedError(
             get_error_type_name(tool, error), describe_error(error),
-            classes=tuple(
-                filter(None, (call_or_default(partial(_get_address, kind), "") for kind in type(error).__mro__))
-            ),
+            classes=tuple(filter(None, (call_or_default(partial(_get_address, kind), "") for kind in kinds))),
             attributes=call_or_default(lambda: _read_attributes(tool, error), {}),
             problems=call_or_default(lambda: _read_problems(tool, error), ()),
             traceback=call_or_default(lambda: "".join(traceback.format_exception(error))[-_MAX_TRACEBACK:], ""),
