@@ -71,8 +71,8 @@ class PendingChange:
     """
     Several changes that are not published yet: their events, the plans of these, and the state after them.
 
-    Each plan, and what is called once the change counts, has the name of the module whose code made it, "" for none:
-    of the one that was being imported, where that called a function of another module.
+    Each plan, and what is called once the change counts, has the name of the module that was being imported as it was
+    made, "" for none.
     """
 
     __slots__ = (
@@ -109,13 +109,13 @@ class PendingChange:
         """Add what *plan* makes, and note the plan: it is asked again where the state has changed meanwhile."""
         with self._lock:
             events = self.add_plan(plan)  # one that raises is not planned again: the caller knows of it
-            self.plans.append((_find_running_module(), plan))
+            self.plans.append((_find_imported_module(), plan))
         return events
 
     def add_call(self, call: Callable[[], object] | None) -> None:
         """Have *call* called once the change counts."""
         if call is not None:
-            self.when_published.append((_find_running_module(), call))
+            self.when_published.append((_find_imported_module(), call))
 
     def get_mark(self) -> tuple[AccessState, int, int, int]:
         """Return what `drop_since` needs to find the present state again."""
@@ -196,13 +196,14 @@ def sign_plan(plan: Planner, person: str) -> Planner:
     return plan_signed
 
 
-def _find_running_module() -> str:
-    """Return the name of the module that is being imported, or run, as something is changed; "" where there is none."""
+def _find_imported_module() -> str:
+    """Return the name of the module that is being imported as something is changed; "" where none is."""
     frame: FrameType | None = find_user_frame()[0]
     while frame is not None and frame.f_code.co_name != "<module>":
         frame = frame.f_back
     name = "" if frame is None else str(frame.f_globals.get("__name__", ""))
-    return name if name in sys.modules else ""
+    spec = getattr(sys.modules.get(name), "__spec__", None)
+    return name if getattr(spec, "_initializing", False) else ""  # as `import` itself knows it
 
 
 def _list_affected_tools(events: Iterable[AnyStateEvent]) -> list[str]:

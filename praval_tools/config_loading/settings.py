@@ -185,7 +185,6 @@ class SettingsChange:
         self._settings, self._source, self._declared = settings, source, declared
         self._registry, self._runtime = settings.registry, get_runtime(settings.registry)
         self._undo: Callable[[], None] | None = None
-        self._changes_handler = False
 
     def enter(self) -> None:
         """Set what narrows, inside the change of the state."""
@@ -215,7 +214,7 @@ class SettingsChange:
             return  # nothing changes, or the program has set one since
         if is_of_program:
             settings.base_handler = handler
-        approvals.handler, self._changes_handler = _ask_nobody, True
+        approvals.handler = _ask_nobody
 
     def _get_limits(self) -> dict[LimitKey, Limit]:
         return {(limit.agent, limit.tool): limit for limit in self._runtime.limits.all()}
@@ -236,9 +235,7 @@ class SettingsChange:
         self._runtime.limits.replace(gone, changed)
         options = _change_options(settings.base_options, now.options)
         self._runtime.options, self._runtime.exclusive_gate.timeout = options, options.timeout
-        if self._changes_handler:
-            if approvals.handler not in (_ask_nobody, now.handler):  # set earlier in the change around this one
-                settings.base_handler = approvals.handler
+        if approvals.handler is _ask_nobody:
             approvals.handler = settings.base_handler if now.handler is None else now.handler
         self._runtime.access_store.invalidate_snapshots()  # fast paths know options and limits
         if now.telemetry is not before.telemetry:

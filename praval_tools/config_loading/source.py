@@ -277,6 +277,12 @@ class ConfigurationSource:
 
     def _load_allowed(self, reading: Reading, connect: bool) -> None:
         self._runtime.access_store.refuse_calls()
+        if self._runtime.access_store.has_own_change(counts_drafts=True):
+            raise ToolUsageError(
+                "A module that is being discovered loads a configuration: what fails in it could not be undone. "
+                "Load configurations before or after discover_tools().",
+                "load-in-discovery",
+            )
         if self._registry.state.frozen:
             raise ToolUsageError("The registry is frozen: load configurations before freeze().", "frozen")
         self._load(reading, connect)

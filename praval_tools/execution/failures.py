@@ -124,6 +124,10 @@ class StaleDecisionError(Exception):
     """The records that decided are no longer the current ones, and the function was not entered: decide again."""
 
 
+class InnerDoubtError(ToolInDoubtError):
+    """What stands for an error of another process by which its tool is in doubt: of a call that it made, or a group."""
+
+
 class CallCancelledError(Exception):
     """The call was cancelled: its registry closes, or it cancelled itself."""
 
@@ -236,6 +240,12 @@ def is_in_doubt(tool: str, error: BaseException) -> bool:
         if has_type(part, BaseExceptionGroup):
             stack += BaseExceptionGroup.exceptions.__get__(part)
     return False
+
+
+def is_in_doubt_by_others(tool: str, error: BaseException) -> bool:
+    """Tell whether *error* says so of a call that *tool* made, or by what it holds: its text is for the tool alone."""
+    is_own = has_type(error, ToolInDoubtError) and read_attribute(tool, error, "result") is None
+    return has_type(error, InnerDoubtError) or (not is_own and is_in_doubt(tool, error))
 
 
 def is_of_ended_work(error: BaseException) -> bool:

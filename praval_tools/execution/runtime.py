@@ -25,7 +25,6 @@ from praval_tools.errors import (
     ToolArgumentsError,
     ToolError,
     ToolExecutionError,
-    ToolInDoubtError,
     ToolUsageError,
 )
 from praval_tools.execution.approvals import Approvals
@@ -43,7 +42,7 @@ from praval_tools.execution.context import (
 from praval_tools.execution.engines.threads import ThreadEngine
 from praval_tools.execution.event_loops import BackgroundLoop, is_event_loop_running
 from praval_tools.execution.exclusive import ExclusiveGate
-from praval_tools.execution.failures import read_attribute
+from praval_tools.execution.failures import is_in_doubt_by_others, read_attribute
 from praval_tools.execution.hooks import NO_HOOKS, CallHooks
 from praval_tools.execution.in_flight import InFlightCounter, InFlightCounters, wait_until_none
 from praval_tools.execution.limits import Limits
@@ -67,11 +66,6 @@ _MAX_PROCESSES = 1_024
 _INNER_ERRORS = (ToolExecutionError, ToolArgumentsError)
 """Errors of the calls that a tool makes: their texts hold what only the tool should see."""
 
-
-def _is_of_inner_call(tool: str, error: BaseException) -> bool:
-    """Tell whether *error* is that of a call that *tool* made, whose text only the tool should see."""
-    is_in_doubt = has_type(error, ToolInDoubtError) and read_attribute(tool, error, "result") is not None
-    return is_in_doubt or has_type(error, _INNER_ERRORS)
 
 
 def _find_broker_problem(url: object) -> str | None:
@@ -191,7 +185,8 @@ class Runtime:
         meta = tool.metadata
         masked = (meta.errors or self.options.errors) == "masked"
         with activate_frame(make_frame(scope)):  # its classes and its text may be code of the tool
-            on_purpose = has_type(error, (ToolError, *meta.retry_on)) and not _is_of_inner_call(tool.name, error)
+            is_of_others = has_type(error, _INNER_ERRORS) or is_in_doubt_by_others(tool.name, error)
+            on_purpose = has_type(error, (ToolError, *meta.retry_on)) and not is_of_others
             message = read_attribute(tool.name, error, "message") if has_type(error, ToolAccessError) else None
             if type(message) is str:  # the text of the error is for the developer
                 return message

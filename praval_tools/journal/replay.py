@@ -131,7 +131,8 @@ class Recording:
             while entry is not None:  # and the calls around it that are in doubt by it
                 self._let_find_again(entry)
                 outer = self.entries.get(entry.parent_id or "")
-                entry = outer if outer is not None and outer.status == "doubt" else None
+                is_in_doubt = outer is not None and outer.status == "doubt" and not outer.is_claimed
+                entry = outer if is_in_doubt else None
 
     def _let_find_again(self, entry: ReplayEntry) -> None:
         """Let a call without an id that is made again find *entry*, which a person has resolved."""

@@ -5,13 +5,11 @@
 from __future__ import annotations
 
 import itertools
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from praval_tools import Deny, ToolRegistry, discover_tools
+from praval_tools import Deny, DiscoveryError, ToolRegistry, discover_tools
 from praval_tools.registry.registry import get_runtime
 
 LIMIT = "limits: [{{agent: ann, per_minute: {}}}]\n"
@@ -116,21 +114,13 @@ class TestApprovalHandlers:
 
         assert deny is get_runtime(files.registry).approvals.handler
 
-    @pytest.mark.parametrize("comes_first", ["program", "file"])
-    def test_in_a_module_that_is_discovered_the_last_one_counts(self, comes_first: str, folder: Path) -> None:
-        """That of the file, or that which the module sets; without the file the module's own is back."""
-        Path("a.yml").write_text(f"{EMPTY}{HANDLER}")
-        steps = ["registry.set_approval_handler(deny)", "source = registry.configure_from('a.yml')"]
-        steps = steps if comes_first == "program" else steps[::-1]
-        text = "from praval_tools import Deny, get_tool_registry\nregistry = get_tool_registry()\n"
-        Path("set_up_first.py").write_text(
-            "\n".join([text, "def deny(request): return Deny('no')", *steps]), encoding="utf-8"
-        )
+    def test_in_a_module_that_is_discovered_they_are_refused(self, folder: Path) -> None:
+        """As all of a configuration is: the promise was broken that nothing of a module stays that fails."""
+        Path("a.yml").write_text(f"{LIMIT.format(2)}{HANDLER}")
+        text = "from praval_tools import get_tool_registry\nget_tool_registry().configure_from('a.yml')\n"
+        Path("sets_up.py").write_text(text, encoding="utf-8")
         registry = ToolRegistry()
-        discover_tools(pattern="set_up_first.py", registry=registry)
-        module: Any = sys.modules["set_up_first"]
+        with pytest.raises(DiscoveryError, match="before or after"):
+            discover_tools(pattern="sets_up.py", registry=registry)
 
-        assert (module.deny is registry.approvals.handler) == (comes_first == "file")
-        Path("a.yml").write_text(EMPTY)
-        module.source.refresh()
-        assert module.deny is registry.approvals.handler
+        assert ([], None) == (registry.limits.all(), registry.approvals.handler)

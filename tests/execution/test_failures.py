@@ -126,6 +126,30 @@ class TestCallsInDoubt:
 
         assert (Outcome.IN_DOUBT, "ordered", 1) == (first.outcome, again.result, len(RAN))
 
+    def test_a_tool_that_goes_on_after_its_inner_call_is_resolved(self, tmp_path: Path) -> None:
+        """The next equal call is one of its own, in each life; it had got the result of the first, which still ran."""
+        RAN.clear()
+        for _ in range(2):
+            with ToolRegistry(journal=tmp_path / "runs.db") as registry, registry.run("night") as run:
+
+                @registry.tool("draw", owned_by="ann")
+                def draw() -> int:
+                    """Draw."""
+                    RAN.append("draw")
+                    raise ToolInDoubtError(UNKNOWN)
+
+                @registry.tool("look", owned_by="ann")
+                def look() -> int:
+                    """Draw, and look what came of it."""
+                    try:
+                        return registry.toolset("ann").call("draw")  # type: ignore[no-any-return]
+                    except ToolInDoubtError as error:
+                        with registry.as_operator():
+                            run.resolve(str(error.call_id), result=len(RAN))
+                        return len(RAN)
+
+                assert [1, 2] == [registry.toolset("ann").call("look") for _ in range(2)]
+
     @pytest.mark.parametrize("tool", ["order", "aorder", "order_all"])
     def test_the_text_of_an_inner_call_is_masked(self, registry: ToolRegistry, tool: str) -> None:
         """What the inner tool says is for the tool around it; a model sees an error id, where errors are masked."""

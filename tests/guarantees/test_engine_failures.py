@@ -60,6 +60,7 @@ class TestErrors:
         result = home.execute("masked", kind="value")
         assert ("not so" in str(result.error), "error id" in str(result.error)) == (False, True)
         assert "later" in str(home.execute("masked", kind="retry").error)
+        assert "error id" in str(home.execute("masked", kind="doubt").error)
 
     def test_that_interrupt(self, home: Home) -> None:
         """An interrupt that a tool raises reaches the caller."""

@@ -190,3 +190,14 @@ def test_what_a_module_declares_in_a_task(way: str, around: str, registry: ToolR
     assert ["host"] == discover(registry, around, "host")
     assert "refund" not in registry
     assert timedelta(hours=1) == registry.approvals.lifetime
+
+
+@pytest.mark.parametrize("around", ["alone", "change"])
+def test_a_file_that_a_module_runs_is_not_one_that_failed(around: str, registry: ToolRegistry, tmp_path: Path) -> None:
+    """`runpy` takes its module out again at the end; the promise was broken that what it declares counts."""
+    (tmp_path / "optional.py").write_text(OPTIONAL.format(name="helper", end=""), encoding="utf-8")
+    (tmp_path / "host.py").write_text("import runpy\nrunpy.run_path('optional.py')\n", encoding="utf-8")
+
+    assert [] == discover(registry, around, "host")
+    assert ["base", "extra", "pay"] == sorted(tool.name for tool in registry)
+    assert Outcome.OK is reach(registry, "base", "guest")

@@ -11,12 +11,13 @@ from typing import Final, cast
 import msgspec
 
 from praval_tools import errors
-from praval_tools.errors import Problem, ToolArgumentsError, ToolError, ToolInDoubtError
+from praval_tools.errors import Problem, ToolArgumentsError, ToolError
 from praval_tools.execution.failures import (
     OS_ERROR_ATTRIBUTES,
+    InnerDoubtError,
     get_error_type_name,
     is_builtin,
-    is_in_doubt,
+    is_in_doubt_by_others,
     read_attribute,
 )
 from praval_tools.names import call_or_default, describe_error, get_qualified_name, has_type, to_plain_text
@@ -33,11 +34,12 @@ class DescribedError(msgspec.Struct, frozen=True):
     Args:
         type: The name of its class, as results have it.
         text: Its message.
-        classes: The addresses of its classes, `module:name`, its own first; before it, that of an error in doubt, where
-            it says by what it holds that nobody knows what came of the work.
+        classes: The addresses of its classes, `module:name`, its own first.
         attributes: Those of an `OSError`, of `SystemExit`, or of an error of this package, as far as they are plain.
         problems: Those of wrong arguments.
         traceback: Where it was raised, as text.
+        is_in_doubt_by_others: Whether it says of a call that the tool made, or by what it holds, that nobody knows
+            what came of it.
     """
 
     type: str
@@ -46,18 +48,22 @@ class DescribedError(msgspec.Struct, frozen=True):
     attributes: dict[str, str | int | bool | None] = {}
     problems: tuple[Problem, ...] = ()
     traceback: str = ""
+    is_in_doubt_by_others: bool = False
 
 
 def describe_remote_error(tool: str, error: BaseException) -> DescribedError:
     """Return the description of what *tool* raised."""
-    kinds = (ToolInDoubtError, *type(error).__mro__) if is_in_doubt(tool, error) else type(error).__mro__
+    by_others = is_in_doubt_by_others(tool, error)
     with activate_tool_frame(tool):  # its classes, its text and its attributes may be code of the tool
         return DescribedError(
             get_error_type_name(tool, error), describe_error(error),
-            classes=tuple(filter(None, (call_or_default(partial(_get_address, kind), "") for kind in kinds))),
+            classes=tuple(
+                filter(None, (call_or_default(partial(_get_address, kind), "") for kind in type(error).__mro__))
+            ),
             attributes=call_or_default(lambda: _read_attributes(tool, error), {}),
             problems=call_or_default(lambda: _read_problems(tool, error), ()),
             traceback=call_or_default(lambda: "".join(traceback.format_exception(error))[-_MAX_TRACEBACK:], ""),
+            is_in_doubt_by_others=by_others,
         )  # fmt: skip
 
 
@@ -105,6 +111,8 @@ def restore_error(tool: str, described: DescribedError) -> BaseException:
     Its class has the name and the text of the original. Classes are looked up, never imported; of our own, only those
     that are documented count.
     """
+    if described.is_in_doubt_by_others:
+        return _make_error(InnerDoubtError, described)
     with activate_tool_frame(tool):  # classes may run code of their own when one derives from them
         for address in described.classes:
             try:
