@@ -15,6 +15,7 @@ NAMES_OF_PYTHON = {
     "_exit",
     "_getframe",
     "_get_running_loop",
+    "_initializing",
     "_is_owned",
     "_field_defaults",
     "_value_",

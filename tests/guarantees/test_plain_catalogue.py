@@ -37,6 +37,7 @@ class Name(Odd):
 @pytest.fixture
 def registry() -> Iterator[ToolRegistry]:
     """Return the registry behind Praval's interface, with tools of bank and of mal."""
+    praval.reset_tool_registry()
     made = praval.get_tool_registry().registry
 
     @made.tool("pay", owned_by="bank")

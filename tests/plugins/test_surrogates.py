@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from cli_rig import Run, run  # noqa: F401
 from plugin_rig import HEAD, Site, loaded, names, site, write_tool  # noqa: F401
 
-from praval_tools import ToolRegistry
+from praval_tools import ToolRegistry, reset_tool_registry
 
 SOURCES = {
     "docstring": "@tool\ndef half() -> int:\n    'Half \\ud800.'\n    return 1\n",
@@ -35,11 +37,12 @@ COMMANDS = (
 
 
 @pytest.fixture(params=SOURCES)
-def halves(request: pytest.FixtureRequest, site: Site) -> str:
+def halves(request: pytest.FixtureRequest, site: Site) -> Iterator[str]:
     """A plugin with half a pair somewhere, and one after it that is as it should be."""
     site.install("acme", HEAD + SOURCES[request.param])
     site.install("zeta", write_tool("whole"))
-    return str(request.param)
+    yield str(request.param)
+    reset_tool_registry()  # the command line closes the default one
 
 
 class TestSurrogatesOfPlugins:
