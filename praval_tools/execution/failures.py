@@ -243,7 +243,11 @@ def is_in_doubt(tool: str, error: BaseException) -> bool:
 
 
 def is_in_doubt_by_others(tool: str, error: BaseException) -> bool:
-    """Tell whether *error* says so of a call that *tool* made, or by what it holds: its text is for the tool alone."""
+    """
+    Tell whether *tool* is in doubt by *error*, and not by its own word: by a call that it made, or by a group.
+
+    The text of such an error is for the tool alone.
+    """
     is_own = has_type(error, ToolInDoubtError) and read_attribute(tool, error, "result") is None
     return has_type(error, InnerDoubtError) or (not is_own and is_in_doubt(tool, error))
 

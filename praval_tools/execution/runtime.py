@@ -67,7 +67,6 @@ _INNER_ERRORS = (ToolExecutionError, ToolArgumentsError)
 """Errors of the calls that a tool makes: their texts hold what only the tool should see."""
 
 
-
 def _find_broker_problem(url: object) -> str | None:
     """Return what is wrong with the URL of RabbitMQ or Redis, without what it holds: that may be a password."""
     if not isinstance(url, str) or not url.startswith(BROKER_SCHEMES):
